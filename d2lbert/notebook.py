@@ -1,0 +1,70 @@
+"""What chapters use beside the models: glued numbers, stored results, and the package's own source.
+
+Needs IPython, which every notebook has. Nothing else in the package imports this module.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+from IPython.display import Markdown, display
+
+from d2lbert.errors import UserError
+
+_RESULTS = Path("results")
+
+
+def glue(name: str, value: Any) -> None:
+    """Store ``value`` under ``name`` in the notebook's output, for ``{glue:text}`` in the prose.
+
+    Prints nothing. This is the format of ``myst_nb.glue``, written out so that a notebook on Colab, where MyST-NB is
+    not installed, runs all the same.
+    """
+    plain = repr(value.item() if hasattr(value, "item") else value)
+    bundle = {"application/papermill.record/text/plain": plain}
+    display(bundle, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}})
+
+
+def source(*objects: Any) -> Markdown:
+    """Show the source text of functions or classes of the package, as a highlighted block."""
+    blocks = [f"```python\n{inspect.getsource(item).rstrip()}\n```" for item in objects]
+    return Markdown("\n\n".join(blocks))
+
+
+def results(name: str) -> dict[str, Any]:
+    """Read ``results/<name>.json``, searched upwards from the working directory.
+
+    A notebook runs in its chapter's folder, on the machine of somebody who may have installed the package without a
+    checkout; then the file is missing and the error says where it is found.
+    """
+    relative = _RESULTS / f"{name}.json"
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        if (folder / relative).is_file():
+            loaded: dict[str, Any] = json.loads((folder / relative).read_text(encoding="utf-8"))
+            return loaded
+    raise UserError(f"no stored result {relative}; run this notebook inside a checkout of d2lbert")
+
+
+def table(rows: list[dict[str, Any]], digits: int = 3) -> Markdown:
+    """Show rows of equal keys as a Markdown table; floats are rounded to ``digits``."""
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "|".join(_alignment(rows, name) for name in names) + "|"]
+    for row in rows:
+        lines.append("| " + " | ".join(_cell(row[name], digits) for name in names) + " |")
+    return Markdown("\n".join(lines))
+
+
+def _alignment(rows: list[dict[str, Any]], name: str) -> str:
+    numeric = all(isinstance(row[name], int | float) for row in rows)
+    return "---:" if numeric else "---"
+
+
+def _cell(value: Any, digits: int) -> str:
+    if isinstance(value, float):
+        return f"{value:.{digits}f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value).replace("|", "\\|")

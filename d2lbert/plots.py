@@ -1,0 +1,183 @@
+"""Figures for the chapters: one call gives the picture, its caption and its alternative text.
+
+Every function returns a :class:`Figure`. A notebook shows it as an HTML figure whose image carries the alternative
+text, so the book is readable with a screen reader and the caption travels with the picture to Colab.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+_DOTS_PER_INCH = 130
+_WIDTH_INCHES = 7.0
+
+
+class Figure:
+    """A drawn picture with a caption (what to see in it) and alternative text (what it shows, in words)."""
+
+    def __init__(self, figure: plt.Figure, caption: str, alt: str) -> None:
+        if not caption or not alt:
+            raise ValueError("a figure needs a caption and an alternative text")
+        self.caption = caption
+        self.alt = alt
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight", facecolor="white")
+        plt.close(figure)
+        self.png = stream.getvalue()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        image = base64.b64encode(self.png).decode("ascii")
+        markup = (
+            '<figure style="margin: 1em 0">'
+            f'<img src="data:image/png;base64,{image}" alt="{html.escape(self.alt, quote=True)}" '
+            'style="max-width: 100%; height: auto; background: white">'
+            f"<figcaption>{html.escape(self.caption)}</figcaption></figure>"
+        )
+        return {"text/html": markup, "text/plain": f"[Figure: {self.caption}]"}
+
+
+def heat_map(
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+    title: str = "",
+    numbers: bool | None = None,
+    low: float | None = None,
+    high: float | None = None,
+) -> Figure:
+    """Draw one matrix (rows x columns), for attention weights or cosines.
+
+    Args:
+        numbers: write each value into its cell; by default for up to 12 x 12 cells.
+        low, high: ends of the colour scale; by default those of the data.
+    """
+    return heat_maps(
+        [values], [rows], [columns], [title], caption=caption, alt=alt, numbers=numbers, low=low, high=high
+    )
+
+
+def heat_maps(
+    matrices: Sequence[np.ndarray],
+    rows: Sequence[Sequence[str]],
+    columns: Sequence[Sequence[str]],
+    titles: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+    numbers: bool | None = None,
+    low: float | None = None,
+    high: float | None = None,
+) -> Figure:
+    """Draw several matrices in a grid, at most three wide, on one colour scale."""
+    arrays = [np.asarray(matrix, dtype=float) for matrix in matrices]
+    low = min(float(array.min()) for array in arrays) if low is None else low
+    high = max(float(array.max()) for array in arrays) if high is None else high
+    width = min(3, len(arrays))
+    height = -(-len(arrays) // width)
+    tallest = max(len(names) for names in rows)
+    figure, axes = plt.subplots(
+        height, width, figsize=(_WIDTH_INCHES, height * min(6.0, 1.3 + 0.35 * tallest)), squeeze=False
+    )
+    for axis in axes.flat[len(arrays) :]:
+        axis.set_axis_off()
+    for index, array in enumerate(arrays):
+        axis = axes.flat[index]
+        image = axis.imshow(array, cmap="viridis", vmin=low, vmax=high, aspect="auto")
+        axis.set_xticks(range(len(columns[index])), columns[index], rotation=60, ha="right", rotation_mode="anchor")
+        axis.set_yticks(range(len(rows[index])), rows[index])
+        axis.set_title(titles[index], fontsize=10)
+        if numbers if numbers is not None else array.size <= 144:
+            _write_numbers(axis, array, (low + high) / 2)
+    figure.tight_layout()
+    figure.colorbar(image, ax=list(axes.flat), shrink=0.8)
+    return Figure(figure, caption, alt)
+
+
+def _write_numbers(axis: plt.Axes, array: np.ndarray, middle: float) -> None:
+    size = 8 if max(array.shape) <= 8 else 6
+    for (row, column), value in np.ndenumerate(array):
+        # Viridis is dark below its middle and bright above it.
+        colour = "white" if value < middle else "black"
+        axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=size, color=colour)
+
+
+def curves(
+    series: Mapping[str, Sequence[float]],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+    x: Sequence[float] | None = None,
+    log_y: bool = False,
+) -> Figure:
+    """Draw named curves over steps (or over ``x``): losses, accuracies, schedules."""
+    figure, axis = plt.subplots(figsize=(_WIDTH_INCHES, 3.6))
+    styles = ("-", "--", "-.", ":")
+    for index, (name, values) in enumerate(series.items()):
+        positions = range(1, len(values) + 1) if x is None else x
+        axis.plot(positions, values, styles[index % 4], marker="o" if len(values) <= 12 else None, label=name)
+    axis.set_xlabel(x_label)
+    axis.set_ylabel(y_label)
+    if log_y:
+        axis.set_yscale("log")
+    if len(series) > 1:
+        axis.legend()
+    axis.grid(alpha=0.3)
+    return Figure(figure, caption, alt)
+
+
+def bars(
+    series: Mapping[str, float], *, y_label: str, caption: str, alt: str, errors: Sequence[float] | None = None
+) -> Figure:
+    """Draw one bar per name, with error bars where given."""
+    figure, axis = plt.subplots(figsize=(_WIDTH_INCHES, 3.6))
+    axis.bar(list(series), list(series.values()), yerr=errors, capsize=4, color="#31688e")
+    axis.set_ylabel(y_label)
+    if max(len(name) for name in series) > 8 or len(series) > 8:
+        axis.tick_params(axis="x", rotation=35)
+        plt.setp(axis.get_xticklabels(), ha="right", rotation_mode="anchor")
+    axis.grid(axis="y", alpha=0.3)
+    return Figure(figure, caption, alt)
+
+
+def points(
+    coordinates: np.ndarray,
+    labels: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+    groups: Sequence[str] | None = None,
+    arrows: Sequence[tuple[int, int]] = (),
+) -> Figure:
+    """Draw labelled points in the plane: an embedding map after a projection to two dimensions.
+
+    Args:
+        coordinates: (n, 2).
+        groups: a group name per point; groups get their own colour and marker.
+        arrows: pairs of point indices to join by an arrow.
+    """
+    figure, axis = plt.subplots(figsize=(_WIDTH_INCHES, 4.8))
+    names = list(dict.fromkeys(groups)) if groups else [""]
+    for index, name in enumerate(names):
+        chosen = [i for i in range(len(labels)) if not groups or groups[i] == name]
+        axis.scatter(*coordinates[chosen].T, marker="os^Dvx+*"[index % 8], label=name or None, s=30)
+    for label, (horizontal, vertical) in zip(labels, coordinates, strict=True):
+        axis.annotate(label, (horizontal, vertical), xytext=(4, 3), textcoords="offset points", fontsize=8)
+    for start, end in arrows:
+        axis.annotate("", coordinates[end], coordinates[start], arrowprops={"arrowstyle": "->", "alpha": 0.5})
+    if groups:
+        axis.legend()
+    axis.set_xticks([])
+    axis.set_yticks([])
+    return Figure(figure, caption, alt)
