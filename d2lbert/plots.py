@@ -171,7 +171,9 @@ def points(
     names = list(dict.fromkeys(groups)) if groups else [""]
     for index, name in enumerate(names):
         chosen = [i for i in range(len(labels)) if not groups or groups[i] == name]
-        axis.scatter(*coordinates[chosen].T, marker="os^Dvx+*"[index % 8], label=name or None, s=30)
+        axis.scatter(
+            coordinates[chosen, 0], coordinates[chosen, 1], marker="os^Dvx+*"[index % 8], label=name or None, s=30
+        )
     for label, (horizontal, vertical) in zip(labels, coordinates, strict=True):
         axis.annotate(label, (horizontal, vertical), xytext=(4, 3), textcoords="offset points", fontsize=8)
     for start, end in arrows:

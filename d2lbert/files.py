@@ -1,0 +1,71 @@
+"""Write files so that nothing is ever left half-written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from d2lbert.errors import UserError
+
+
+@contextlib.contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; on success flush it to disk and rename it to ``path``.
+
+    If the body or the disk fails, the temporary file is removed and an older ``path`` is left as it was.
+
+    Raises:
+        UserError: the folder cannot be written or the disk is full.
+    """
+    target = Path(path)
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        # mkstemp makes files private; give the result the mode that an ordinary open() would have given it.
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+        temporary = None
+    except OSError as error:
+        raise UserError(
+            f"cannot write {target}: {error.strerror or error}; free space or choose another path"
+        ) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 text file atomically."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def writable_folder(path: str | Path) -> Path:
+    """Create a folder and prove that a file can be written in it, before hours of work end in an error.
+
+    Raises:
+        UserError: the folder cannot be made or written.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"\0")
+    except OSError as error:
+        raise UserError(f"cannot write to folder {folder}: {error.strerror}; choose another --out") from None
+    return folder

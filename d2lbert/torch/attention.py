@@ -1,0 +1,171 @@
+"""Attention: masked softmax, additive and dot-product scores, multi-head attention.
+
+Shape legend: B batch, L length of the queries, M length of the memory (keys and values), D hidden size, H heads,
+K size of a head. In every mask, True means keep.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis, with weight zero wherever ``mask`` is False.
+
+    A row that keeps nothing gets weight zero everywhere. Filling with minus infinity, the usual recipe, would make
+    such a row NaN, in the output and in the gradient of everything below it.
+
+    Args:
+        scores: (..., M), real numbers.
+        mask: boolean, broadcastable to ``scores``.
+
+    Returns:
+        Weights (..., M): non-negative, each row sums to one, or to zero where nothing is kept.
+    """
+    if mask is None:
+        return scores.softmax(dim=-1)
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
+
+
+class AdditiveAttention(nn.Module):
+    """Attention with a one-layer network as its score (Bahdanau et al. 2015, appendix A.1.2).
+
+    score(q, k) = v . tanh(W_q q + W_k k). Queries and keys may have different sizes.
+    """
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_size, hidden_size, bias=False)
+        self.key = nn.Linear(key_size, hidden_size, bias=False)
+        self.score = nn.Linear(hidden_size, 1, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the mixed values (B, L, Dv) and the weights (B, L, M).
+
+        Args:
+            queries: (B, L, Dq).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M).
+        """
+        hidden = torch.tanh(self.query(queries).unsqueeze(2) + self.key(keys).unsqueeze(1))  # (B, L, M, hidden)
+        weights = masked_softmax(self.score(hidden).squeeze(-1), per_query(mask))  # (B, L, M)
+        return self.dropout(weights) @ values, weights
+
+
+class DotProductAttention(nn.Module):
+    """Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(Q K^T / sqrt(d)) V.
+
+    Without the scale the variance of a score grows with the size d, and the softmax of large scores has almost no
+    gradient. The module has no parameters.
+    """
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the mixed values (..., L, Dv) and the weights (..., L, M).
+
+        Args:
+            queries: (..., L, d).  keys: (..., M, d).  values: (..., M, Dv).
+            mask: (B, M) or (B, L, M) for three-dimensional input, else broadcastable to (..., L, M).
+        """
+        scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])  # (..., L, M)
+        weights = masked_softmax(scores, per_query(mask))
+        return self.dropout(weights) @ values, weights
+
+
+class MultiHeadAttention(nn.Module):
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2): H attentions side by side, each of size K = D / H.
+
+    Differs from the paper in that the projections have biases, as in BERT; ``bias=False`` gives the paper's.
+
+    Args:
+        hidden_size: D, the size of queries and of the output; ``num_heads`` must divide it.
+        num_heads: H.
+        dropout: rate of dropout on the attention weights.
+        bias: whether the four projections have a bias.
+        key_size, value_size: sizes of the keys and values that come in; D by default.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        key_size: int | None = None,
+        value_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        if hidden_size % num_heads:
+            raise ValueError(f"num_heads {num_heads} does not divide hidden_size {hidden_size}")
+        self.num_heads = num_heads
+        self.query = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.key = nn.Linear(key_size or hidden_size, hidden_size, bias=bias)
+        self.value = nn.Linear(value_size or hidden_size, hidden_size, bias=bias)
+        self.output = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.attention = DotProductAttention(dropout)
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the output (B, L, D) and, on request, the weights (B, H, L, M).
+
+        Without weights the fused kernel of PyTorch computes the same numbers without ever storing the (B, H, L, M)
+        matrix of scores.
+
+        Args:
+            queries: (B, L, D).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M), True = keep.
+        """
+        q = split_heads(self.query(queries), self.num_heads)  # (B, H, L, K)
+        k = split_heads(self.key(keys), self.num_heads)  # (B, H, M, K)
+        v = split_heads(self.value(values), self.num_heads)  # (B, H, M, K)
+        mask = None if mask is None else per_query(mask).unsqueeze(1)  # (B, 1, 1 or L, M): the same for every head
+        weights = None
+        if need_weights:
+            mixed, weights = self.attention(q, k, v, mask)  # (B, H, L, K), (B, H, L, M)
+        else:
+            rate = self.attention.dropout.p if self.training else 0.0
+            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+        return self.output(join_heads(mixed)), weights
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """Cut the last axis into heads: (B, L, H K) -> (B, H, L, K)."""
+    batch, length, size = x.shape
+    return x.view(batch, length, num_heads, size // num_heads).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """Undo :func:`split_heads`: (B, H, L, K) -> (B, L, H K)."""
+    batch, heads, length, size = x.shape
+    return x.transpose(1, 2).reshape(batch, length, heads * size)
+
+
+def per_query(mask: Tensor | None) -> Tensor | None:
+    """Give a mask of the memory (B, M) an axis for the queries, (B, 1, M); leave a mask with one as it is."""
+    return mask.unsqueeze(1) if mask is not None and mask.dim() == 2 else mask
+
+
+def same_sequence(sequence_ids: Tensor) -> Tensor:
+    """Return the (B, L, L) mask that confines attention to each sequence of a packed row.
+
+    Args:
+        sequence_ids: (B, L), k for a token of the k-th sequence of its row, 0 for padding. Padding sees padding, so
+            that no row of the mask is empty.
+    """
+    return sequence_ids.unsqueeze(2) == sequence_ids.unsqueeze(1)

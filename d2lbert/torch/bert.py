@@ -1,0 +1,158 @@
+"""BERT's encoder (Devlin et al. 2019): three embeddings, a post-LN Transformer encoder, a pooler.
+
+Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vocabulary, N texts. A row holds one text
+(then N = B), or, packed, several texts one after the other (then N > B).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from d2lbert import weights
+from d2lbert.config import BertConfig
+from d2lbert.errors import UserError
+from d2lbert.torch.attention import same_sequence
+from d2lbert.torch.transformer import TransformerEncoder, initialize
+
+
+@dataclass
+class BertOutput:
+    """What :class:`BertModel` returns.
+
+    Fields:
+        sequence: (B, L, D), the last hidden state of every token.
+        pooled: (N, D), tanh(W h + b) of the first token of every text.
+        hidden_states: on request, the embeddings and the output of each block, each (B, L, D).
+        attentions: on request, the weights of each block, each (B, H, L, L).
+    """
+
+    sequence: Tensor
+    pooled: Tensor
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class BertEmbeddings(nn.Module):
+    """The sum of word, position and segment embeddings, then LayerNorm and dropout (Devlin et al. 2019, figure 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D)."""
+        total = self.word(token_ids) + self.position(position_ids) + self.segment(segment_ids)
+        return self.dropout(self.norm(total))
+
+
+class BertModel(nn.Module):
+    """BERT without a head: token ids in, contextual vectors out.
+
+    Args:
+        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = TransformerEncoder(
+            config.num_hidden_layers,
+            config.hidden_size,
+            config.num_attention_heads,
+            config.intermediate_size,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            layer_norm_eps=config.layer_norm_eps,
+        )
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        self.apply(lambda module: initialize(module, config.initializer_range))
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        starts: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertOutput:
+        """Encode a batch of rows.
+
+        A packed row holds several texts. It needs ``position_ids`` that start again at 0 with every text,
+        ``sequence_ids`` that confine attention to each text, and ``starts``;
+        :func:`d2lbert.data.batching.pack` makes all three.
+
+        Args:
+            token_ids: (B, L), integers below V.
+            segment_ids: (B, L), 0 for the first text of a pair and 1 for the second; all 0 by default.
+            mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
+            position_ids: (B, L); 0, 1, 2, ... by default.
+            sequence_ids: (B, L), k for the k-th text of the row, 0 for padding.
+            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
+
+        Raises:
+            UserError: a row is longer than the position embeddings.
+        """
+        if position_ids is None:
+            length, longest = token_ids.shape[1], self.config.max_position_embeddings
+            if length > longest:
+                raise UserError(f"input of {length} tokens, but the model has {longest} positions: truncate the text")
+            position_ids = torch.arange(length, device=token_ids.device).unsqueeze(0)
+        if segment_ids is None:
+            segment_ids = torch.zeros_like(token_ids)
+        x = self.embeddings(token_ids, segment_ids, position_ids)  # (B, L, D)
+        encoded = self.encoder(x, _keep(mask, sequence_ids), output_hidden_states, output_attentions)
+        first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
+        return BertOutput(encoded.sequence, torch.tanh(self.pooler(first)), encoded.hidden_states, encoded.attentions)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> BertModel:
+        """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
+
+        Heads in the file (masked words, classification) are left aside.
+
+        Raises:
+            UserError: a file is missing or damaged, or configuration and weights do not fit.
+        """
+        from d2lbert.zoo import locate
+
+        path = locate(folder)
+        model = cls(BertConfig.from_json(path / weights.CONFIG_FILE))
+        model.load_tensors(weights.read_tensors(path), path)
+        return model.eval()
+
+    def load_tensors(self, tensors: dict[str, object], origin: str | Path) -> None:
+        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+        shapes = {name: tuple(value.shape) for name, value in self.state_dict().items()}
+        chosen = weights.select(tensors, weights.bert_names(self.config.num_hidden_layers), shapes, origin)
+        self.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()})
+
+    def tensors(self) -> dict[str, object]:
+        """Return the parameters as NumPy arrays under Hugging Face's names."""
+        state = self.state_dict()
+        names = weights.bert_names(self.config.num_hidden_layers)
+        return {theirs: state[ours].detach().float().cpu().numpy() for ours, theirs in names.items()}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors`` so that ``transformers.BertModel`` loads them."""
+        weights.write_folder(folder, self.config, self.tensors())
+
+
+def _keep(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:
+    """Return the attention mask: (B, L, L) for packed rows, (B, L) for padded ones, None where all is kept."""
+    if sequence_ids is not None:
+        return same_sequence(sequence_ids)
+    return None if mask is None else mask.bool()

@@ -1,0 +1,217 @@
+"""The Transformer of Vaswani et al. (2017). For now its encoder half, the part that BERT is made of.
+
+Shape legend: B batch, L length, D hidden size, H heads, F width inside the feed-forward network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from d2lbert.torch.attention import MultiHeadAttention
+
+# BERT's paper and checkpoints use the exact GELU, x Phi(x) with the error function; GPT-2 uses the tanh formula.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_new": partial(functional.gelu, approximate="tanh"),
+}
+
+
+class SinusoidalPositions(nn.Module):
+    """Add fixed waves to the embeddings, so that order matters (Vaswani et al. 2017, section 3.5).
+
+    P[i, 2j] = sin(i / 10000^(2j / D)) and P[i, 2j + 1] = cos(i / 10000^(2j / D)): column pair j turns with a
+    wavelength of 2 pi 10000^(2j / D) positions.
+    """
+
+    table: Tensor
+
+    def __init__(self, hidden_size: int, max_length: int = 1000, dropout: float = 0.0) -> None:
+        super().__init__()
+        positions = torch.arange(max_length, dtype=torch.float32).unsqueeze(1)  # (max_length, 1)
+        exponents = torch.arange(0, hidden_size, 2, dtype=torch.float32) / hidden_size  # 2j / D
+        angles = positions / 10000**exponents  # (max_length, ceil(D / 2))
+        table = torch.zeros(max_length, hidden_size)
+        table[:, 0::2] = angles.sin()
+        table[:, 1::2] = angles[:, : hidden_size // 2].cos()
+        # Computed, not learned: it follows the module to its device and stays out of checkpoints.
+        self.register_buffer("table", table, persistent=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the first L positions to x (B, L, D)."""
+        length = x.shape[1]
+        if length > len(self.table):
+            raise ValueError(f"input of length {length} is longer than the table of {len(self.table)} positions")
+        return self.dropout(x + self.table[:length])
+
+
+class FeedForward(nn.Module):
+    """The position-wise network (Vaswani et al. 2017, section 3.3): expand to F, activate, project back to D.
+
+    The same two layers act on every position by themselves, so they are two convolutions of width one.
+    """
+
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str = "relu") -> None:
+        super().__init__()
+        self.expand = nn.Linear(hidden_size, intermediate_size)
+        self.project = nn.Linear(intermediate_size, hidden_size)
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, L, D) to (B, L, D)."""
+        return self.project(self.activation(self.expand(x)))  # (B, L, F) in between
+
+
+class TransformerEncoderBlock(nn.Module):
+    """Self-attention and a feed-forward network, each inside a residual connection with LayerNorm.
+
+    Post-LN, as in the 2017 paper and in BERT: x = LayerNorm(x + Sublayer(x)).
+    Pre-LN (``norm_first``), as in GPT-2: x = x + Sublayer(LayerNorm(x)).
+
+    Args:
+        hidden_size: D.  num_heads: H.  intermediate_size: F.
+        activation: a key of ``ACTIVATIONS``.
+        dropout: rate of dropout on the output of each sublayer, before it is added.
+        attention_dropout: rate of dropout on the attention weights.
+        layer_norm_eps: the constant in LayerNorm; BERT has 1e-12.
+        norm_first: False for post-LN, True for pre-LN.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        activation: str = "relu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_eps: float = 1e-5,
+        norm_first: bool = False,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
+        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
+        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, L).
+
+        Args:
+            x: (B, L, D).  mask: (B, L) or (B, L, L), True = keep.
+        """
+        if self.norm_first:
+            normed = self.attention_norm(x)
+            attended, weights = self.attention(normed, normed, normed, mask, need_weights)
+            x = x + self.dropout(attended)
+            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), weights
+        attended, weights = self.attention(x, x, x, mask, need_weights)
+        x = self.attention_norm(x + self.dropout(attended))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x))), weights
+
+
+@dataclass
+class EncoderOutput:
+    """What an encoder returns.
+
+    Fields:
+        sequence: (B, L, D), the last hidden states.
+        hidden_states: on request, the input of the first block and the output of every block, each (B, L, D).
+        attentions: on request, the weights of every block, each (B, H, L, L).
+    """
+
+    sequence: Tensor
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class TransformerEncoder(nn.Module):
+    """A stack of encoder blocks. Vectors in, vectors out: embeddings are the caller's.
+
+    Args:
+        num_layers: how many blocks.
+        final_norm: LayerNorm after the last block; a pre-LN stack needs it, a post-LN stack does not.
+        The others are those of :class:`TransformerEncoderBlock`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        activation: str = "relu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_eps: float = 1e-5,
+        norm_first: bool = False,
+        final_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            TransformerEncoderBlock(
+                hidden_size,
+                num_heads,
+                intermediate_size,
+                activation,
+                dropout,
+                attention_dropout,
+                layer_norm_eps,
+                norm_first,
+            )
+            for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps) if final_norm else None
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> EncoderOutput:
+        """Run x (B, L, D) through every block. mask: (B, L) or (B, L, L), True = keep."""
+        hidden_states, attentions = [x], []
+        for block in self.blocks:
+            x, weights = block(x, mask, output_attentions)
+            if output_hidden_states:
+                hidden_states.append(x)
+            if weights is not None:
+                attentions.append(weights)
+        if self.norm is not None:
+            x = self.norm(x)
+        return EncoderOutput(
+            x,
+            tuple(hidden_states) if output_hidden_states else None,
+            tuple(attentions) if output_attentions else None,
+        )
+
+
+def initialize(module: nn.Module, standard_deviation: float) -> None:
+    """Give linear layers and embeddings normal weights, zero biases; LayerNorm starts as the identity.
+
+    Apply it with ``model.apply``; the standard deviation is 0.02 in BERT.
+    """
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=standard_deviation)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return how many numbers training can change, each shared tensor counted once."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)

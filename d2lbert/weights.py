@@ -1,0 +1,149 @@
+"""Model folders in Hugging Face's layout: safetensors in and out, and the table of parameter names.
+
+Tensors are NumPy arrays here, so that both editions read the same files. No pickle is ever loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from d2lbert.config import BertConfig
+from d2lbert.errors import UserError
+from d2lbert.files import atomic, write_text
+
+WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+
+# Our name on the left, Hugging Face's on the right. {} stands for a module, then weight and bias follow.
+_BLOCK_MODULES = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.expand": "intermediate.dense",
+    "feed_forward.project": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_EMBEDDINGS = {
+    "embeddings.word.weight": "embeddings.word_embeddings.weight",
+    "embeddings.position.weight": "embeddings.position_embeddings.weight",
+    "embeddings.segment.weight": "embeddings.token_type_embeddings.weight",
+    "embeddings.norm.weight": "embeddings.LayerNorm.weight",
+    "embeddings.norm.bias": "embeddings.LayerNorm.bias",
+}
+
+
+def bert_names(num_hidden_layers: int) -> dict[str, str]:
+    """Return the table from our parameter names of a BERT encoder to Hugging Face's."""
+    names = dict(_EMBEDDINGS)
+    for block in range(num_hidden_layers):
+        for ours, theirs in _BLOCK_MODULES.items():
+            for kind in ("weight", "bias"):
+                names[f"encoder.blocks.{block}.{ours}.{kind}"] = f"encoder.layer.{block}.{theirs}.{kind}"
+    for kind in ("weight", "bias"):
+        names[f"pooler.{kind}"] = f"pooler.dense.{kind}"
+    return names
+
+
+def canonical_name(name: str) -> str:
+    """Map old spellings to today's: gamma and beta of TensorFlow's LayerNorm, and the prefix ``bert.``."""
+    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+    name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+    return name.removeprefix("bert.")
+
+
+def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
+    """Read ``model.safetensors`` of a model folder, names made canonical, numbers in float32.
+
+    Raises:
+        UserError: the file is missing, damaged, or of a number format that NumPy does not have.
+    """
+    path = Path(folder) / WEIGHTS_FILE
+    if not path.is_file():
+        raise UserError(
+            f"no {WEIGHTS_FILE} in {folder}: give a folder in Hugging Face's layout with safetensors weights"
+        )
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error}): copy the file again") from None
+    except TypeError as error:
+        raise UserError(f"{path} holds numbers that NumPy cannot read ({error}): convert it to float32") from None
+    return {canonical_name(name): _float32(array) for name, array in tensors.items()}
+
+
+def _float32(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32) if np.issubdtype(array.dtype, np.floating) else array
+
+
+def select(
+    tensors: Mapping[str, np.ndarray],
+    names: Mapping[str, str],
+    shapes: Mapping[str, tuple[int, ...]],
+    origin: str | Path,
+) -> dict[str, np.ndarray]:
+    """Pick the tensors that a model wants, under our names.
+
+    Args:
+        tensors: what the file holds, under Hugging Face's names.
+        names: our name -> Hugging Face's.
+        shapes: our name -> the shape that the configuration asks for.
+        origin: the folder, for messages.
+
+    Raises:
+        UserError: a tensor is missing, of another shape, or the file has more blocks than the configuration.
+    """
+    missing = [theirs for theirs in names.values() if theirs not in tensors]
+    if missing:
+        raise UserError(
+            f"{origin} lacks {len(missing)} of {len(names)} tensors, first {missing[0]!r}: "
+            "its weights are of another kind of model, or incomplete"
+        )
+    for ours, theirs in names.items():
+        if tensors[theirs].shape != shapes[ours]:
+            raise UserError(
+                f"{origin}: {theirs} has shape {tensors[theirs].shape} but config.json asks for {shapes[ours]}: "
+                "configuration and weights are not of one model"
+            )
+    surplus = _surplus_blocks(tensors, names.values())
+    if surplus:
+        raise UserError(
+            f"{origin}: the weights hold {surplus[0]!r}, more than config.json has layers: correct config.json"
+        )
+    return {ours: tensors[theirs] for ours, theirs in names.items()}
+
+
+def _surplus_blocks(tensors: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    known = set(wanted)
+    return [name for name in tensors if name.startswith("encoder.layer.") and name not in known]
+
+
+def write_folder(
+    folder: str | Path, config: BertConfig, tensors: Mapping[str, np.ndarray], fields: Mapping[str, Any] | None = None
+) -> None:
+    """Write ``config.json`` and ``model.safetensors``, each atomically.
+
+    Args:
+        folder: made if it does not exist.
+        config: the sizes.
+        tensors: Hugging Face name -> array.
+        fields: more fields for ``config.json``, such as the label names.
+    """
+    with atomic(Path(folder) / WEIGHTS_FILE) as temporary:
+        contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+        try:
+            # transformers refuses a file that does not say which framework wrote it; the layout is the same for all.
+            save_file(contiguous, temporary, metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise OSError(f"{error}") from None
+    values = {**config.to_dict(), **(fields or {})}
+    write_text(Path(folder) / CONFIG_FILE, json.dumps(values, indent=2) + "\n")
