@@ -58,6 +58,8 @@ class BertConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_type(field, getattr(self, field.name))
         for name in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
@@ -100,8 +102,8 @@ class BertConfig:
         known = {field.name for field in dataclasses.fields(cls)}
         try:
             return cls(**{name: value for name, value in values.items() if name in known})
-        except TypeError as error:
-            raise UserError(f"{path}: {error}; correct the field's type") from None
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, with the two that ``transformers`` needs to recognise the architecture."""
@@ -110,6 +112,14 @@ class BertConfig:
     def replace(self, **changes: Any) -> BertConfig:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _check_type(field: dataclasses.Field[Any], value: Any) -> None:
+    """Refuse a value that is not of its default's type; an integer will do for a real number."""
+    wanted = type(field.default)
+    allowed = (int, float) if wanted is float else (wanted,)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise UserError(f"configuration: {field.name} is {value!r}; it must be of type {wanted.__name__}")
 
 
 def _preset(layers: int, hidden: int) -> BertConfig:

@@ -1,0 +1,22 @@
+"""Data sets: found, verified, read. Batches of them: padded or packed (:mod:`d2lbert.data.batching`)."""
+
+from d2lbert.data.examples import Analogy, Document, Sentence, WordInContext, WordPair
+from d2lbert.data.readers import read_file
+from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
+
+__all__ = [
+    "Analogy",
+    "Document",
+    "SampleDataWarning",
+    "Sentence",
+    "WordInContext",
+    "WordPair",
+    "describe",
+    "fetch",
+    "info",
+    "is_sample",
+    "load",
+    "names",
+    "read",
+    "read_file",
+]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from d2lbert.text.wordpiece import Encoding
+if TYPE_CHECKING:
+    from d2lbert.text.wordpiece import Encoding
 
 # A packed row is at least this long. Attention costs L multiplications per token and head column, the linear layers
 # D; up to a few hundred tokens the linear layers dominate, and a longer row wastes less.

@@ -134,7 +134,9 @@ class MultiHeadAttention(nn.Module):
         q = split_heads(self.query(queries), self.num_heads)  # (B, H, L, K)
         k = split_heads(self.key(keys), self.num_heads)  # (B, H, M, K)
         v = split_heads(self.value(values), self.num_heads)  # (B, H, M, K)
-        mask = None if mask is None else per_query(mask).unsqueeze(1)  # (B, 1, 1 or L, M): the same for every head
+        mask = per_query(mask)
+        if mask is not None:
+            mask = mask.unsqueeze(1)  # (B, 1, 1 or L, M): the same for every head
         weights = None
         if need_weights:
             mixed, weights = self.attention(q, k, v, mask)  # (B, H, L, K), (B, H, L, M)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -134,13 +135,13 @@ class BertModel(nn.Module):
         model.load_tensors(weights.read_tensors(path), path)
         return model.eval()
 
-    def load_tensors(self, tensors: dict[str, object], origin: str | Path) -> None:
+    def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         shapes = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         chosen = weights.select(tensors, weights.bert_names(self.config.num_hidden_layers), shapes, origin)
         self.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()})
 
-    def tensors(self) -> dict[str, object]:
+    def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
         state = self.state_dict()
         names = weights.bert_names(self.config.num_hidden_layers)
