@@ -1,0 +1,92 @@
+"""The input of BERT, ``[CLS] a [SEP] b [SEP]``, put together from pieces of text (Devlin et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from d2lbert.errors import UserError
+
+PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text, or a pair of texts, as a model takes it. All lists have one entry for each token.
+
+    Fields:
+        ids: row of the embedding matrix.
+        segment_ids: 0 for the first text and its special tokens, 1 for the second.
+        tokens: the pieces, for people.
+        offsets: (start, end) in characters of the text that the token is from; (0, 0) for tokens that were added.
+        special: True for the ``[CLS]`` and ``[SEP]`` that were added.
+    """
+
+    ids: list[int]
+    segment_ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    special: list[bool]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Pieces(NamedTuple):
+    """The pieces of one text, without special tokens around them."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+
+    def first(self, count: int) -> Pieces:
+        """Return the first ``count`` pieces."""
+        return Pieces(self.ids[:count], self.tokens[:count], self.offsets[:count])
+
+
+def assemble(a: Pieces, b: Pieces | None, max_length: int | None, token_to_id: dict[str, int]) -> Encoding:
+    """Put ``[CLS]`` and ``[SEP]`` around the pieces, after cutting them to ``max_length`` tokens in all.
+
+    Raises:
+        UserError: ``max_length`` leaves no room for a single piece.
+    """
+    if max_length is not None:
+        added = 2 if b is None else 3
+        if max_length <= added:
+            raise UserError(
+                f"max_length {max_length} is too small: [CLS] and [SEP] take {added} tokens; give {added + 1} or more"
+            )
+        a, b = truncate(a, b, max_length - added)
+    cls, sep = token_to_id[CLS], token_to_id[SEP]
+    encoding = Encoding(
+        ids=[cls, *a.ids, sep],
+        segment_ids=[0] * (len(a.ids) + 2),
+        tokens=[CLS, *a.tokens, SEP],
+        offsets=[(0, 0), *a.offsets, (0, 0)],
+        special=[True, *[False] * len(a.ids), True],
+    )
+    if b is not None:
+        encoding.ids.extend([*b.ids, sep])
+        encoding.segment_ids.extend([1] * (len(b.ids) + 1))
+        encoding.tokens.extend([*b.tokens, SEP])
+        encoding.offsets.extend([*b.offsets, (0, 0)])
+        encoding.special.extend([*[False] * len(b.ids), True])
+    return encoding
+
+
+def truncate(a: Pieces, b: Pieces | None, room: int) -> tuple[Pieces, Pieces | None]:
+    """Cut to ``room`` pieces in all, the longer text first.
+
+    Where both texts must be cut and ``room`` is odd, the longer one keeps the odd piece (if they are equal, the
+    second). So does the `tokenizers` library; BERT's own release always gave it to the first.
+    """
+    if b is None:
+        return a.first(room), None
+    if len(a.ids) + len(b.ids) <= room:
+        return a, b
+    shorter = min(len(a.ids), len(b.ids), room // 2)
+    longer = room - shorter
+    if len(a.ids) > len(b.ids):
+        return a.first(longer), b.first(shorter)
+    return a.first(shorter), b.first(longer)
