@@ -1,0 +1,113 @@
+"""Get one file over the network, whole and verified, or say in one sentence why not.
+
+Without a network this must not make a notebook wait: a server is tried once in a process, for a few seconds, and
+then remembered as out of reach.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from d2lbert.data.manifest import DataFile
+
+# Seconds to look up and reach a server, seconds of silence after which it counts as stuck, and how often to try.
+CONNECT_TIMEOUT = 3.0
+READ_TIMEOUT = 15.0
+ATTEMPTS = 3
+PAUSE = 1.0
+
+# Why a server ("host:port") or a URL was given up in this process.
+_given_up: dict[str, str] = {}
+
+
+class DownloadError(Exception):
+    """The file could not be had. The message is a clause without a full stop."""
+
+
+def forget_failures() -> None:
+    """Try again what was given up: for a process that outlives a broken network."""
+    _given_up.clear()
+
+
+def download(file: DataFile, target: Path) -> None:
+    """Download ``file`` to ``target``. It has its name only once it is complete and its sha256 is right.
+
+    Raises:
+        DownloadError: no server, no such file, a connection that broke off again and again, or a wrong sha256.
+    """
+    import pooch
+    import requests
+
+    server = _reach(file.url)
+    if file.url in _given_up:
+        raise DownloadError(_given_up[file.url])
+    pooch.get_logger().setLevel("ERROR")
+    reason = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE)
+        try:
+            _fetch_once(file, target)
+            return
+        except requests.HTTPError as error:
+            status = error.response.status_code if error.response is not None else 0
+            reason = f"{server} answered {status} for {file.url}"
+            # 4xx will not get better by asking again; 5xx may.
+            if 400 <= status < 500:
+                break
+        except requests.RequestException as error:
+            reason = f"the connection to {server} failed ({type(error).__name__})"
+        except ValueError:
+            reason = f"{server} sent a file whose sha256 is not the one in the manifest"
+    _given_up[file.url] = reason
+    raise DownloadError(reason)
+
+
+def _fetch_once(file: DataFile, target: Path) -> None:
+    import pooch
+    from tqdm import tqdm
+
+    # pooch writes to a temporary name in the same folder, compares the digest, then renames.
+    with tqdm(desc=target.name, total=file.size, unit="B", unit_scale=True, file=sys.stderr, leave=False) as bar:
+        downloader = pooch.HTTPDownloader(progressbar=bar, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), chunk_size=16384)
+        pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, downloader=downloader)
+
+
+def _reach(url: str) -> str:
+    """Return ``host:port`` of the server (or of the proxy before it) once it has accepted a connection."""
+    from requests.utils import get_environ_proxies, select_proxy
+
+    parts = urlsplit(select_proxy(url, get_environ_proxies(url)) or url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    server = f"{host}:{port}"
+    if server in _given_up:
+        raise DownloadError(_given_up[server])
+    if not _accepts(host, port):
+        _given_up[server] = f"no network (cannot reach {server})"
+        raise DownloadError(_given_up[server])
+    return server
+
+
+def _accepts(host: str, port: int) -> bool:
+    """Whether the server takes a connection within the timeout.
+
+    In a thread of its own, because the system's name look-up has no timeout and can hang for half a minute.
+    """
+    accepted = threading.Event()
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
+            accepted.set()
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(CONNECT_TIMEOUT)
+    return accepted.is_set()

@@ -1,0 +1,67 @@
+"""What the readers give: one frozen dataclass for each kind of example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A text to classify. ``label`` is None where it is to be predicted."""
+
+    text: str
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text of several paragraphs, in their order."""
+
+    paragraphs: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole document, one paragraph a line."""
+        return "\n".join(self.paragraphs)
+
+
+@dataclass(frozen=True, slots=True)
+class Analogy:
+    """The question "``a`` is to ``b`` as ``c`` is to what?"; ``d`` is the answer (Mikolov et al. 2013)."""
+
+    section: str
+    a: str
+    b: str
+    c: str
+    d: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordPair:
+    """Two words and the mean score that people gave to their likeness, on the scale of ``source``."""
+
+    first: str
+    second: str
+    score: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordInContext:
+    """One word in two sentences: has it the same sense in both? (Pilehvar and Camacho-Collados 2019)
+
+    Fields:
+        word: the dictionary form.
+        pos: ``"N"`` for a noun, ``"V"`` for a verb.
+        first, second: the sentences; their tokens are separated by spaces.
+        first_index, second_index: the token, counted from 0, in which the word occurs (often inflected).
+        label: True where the sense is the same.
+    """
+
+    word: str
+    pos: str
+    first: str
+    second: str
+    first_index: int
+    second_index: int
+    label: bool

@@ -1,0 +1,118 @@
+"""The manifest: which data sets there are, of which files they consist, under which licence, and where they come from.
+
+``data/manifest.toml`` holds it; ``data/samples`` beside it holds small stand-ins that were written for this book.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from d2lbert.errors import UserError, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file of a data set.
+
+    Fields:
+        name: its name in the data set's folder.
+        url: where it is published, pinned to a commit; empty for a file that was derived from what is published.
+        sha256: the digest of its bytes, in hexadecimal.
+        size: bytes.
+    """
+
+    name: str
+    url: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """One data set.
+
+    Fields:
+        name: what ``load`` calls it.
+        folder: the folder of its files, below ``$D2LBERT_DATA`` and below the cache.
+        task: what it is for.
+        licence: as its authors state it.
+        citation: its key in ``references.bib``.
+        source: where it is described or published.
+        note: how to get derived files, and traps.
+        format: which reader reads it; empty where none does yet.
+        files: all its files.
+        splits: the files of each split, in the order in which they are read.
+        samples: the same for the stand-in, relative to ``data/samples/<folder>``; empty where there is none.
+    """
+
+    name: str
+    folder: str
+    task: str
+    licence: str
+    citation: str
+    source: str
+    note: str
+    format: str
+    files: tuple[DataFile, ...]
+    splits: dict[str, tuple[str, ...]]
+    samples: dict[str, tuple[str, ...]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(file.size for file in self.files)
+
+
+def home() -> Path:
+    """Return the folder of ``manifest.toml`` and ``samples``: in the installed package, or else in the checkout."""
+    package = Path(__file__).resolve().parent
+    bundled = package / "_bundled"
+    return bundled if bundled.is_dir() else package.parent.parent / "data"
+
+
+def read_manifest(folder: Path) -> dict[str, DataSet]:
+    """Read ``manifest.toml`` in ``folder``."""
+    return _read(folder / "manifest.toml")
+
+
+def data_set(name: str) -> DataSet:
+    """Return the entry of one data set; an unknown name is a UserError that lists near ones."""
+    entries = read_manifest(home())
+    if name not in entries:
+        raise unknown_name("data set", name, entries)
+    return entries[name]
+
+
+@functools.cache
+def _read(path: Path) -> dict[str, DataSet]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; install d2lbert again") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not valid TOML: {error}; restore the file") from None
+    return {name: _entry(name, table) for name, table in tables.items()}
+
+
+def _entry(name: str, table: dict[str, Any]) -> DataSet:
+    return DataSet(
+        name=name,
+        folder=table["folder"],
+        task=table["task"],
+        licence=table["licence"],
+        citation=table["citation"],
+        source=table["source"],
+        note=table.get("note", ""),
+        format=table.get("format", ""),
+        files=tuple(DataFile(**file) for file in table["files"]),
+        splits=_splits(table.get("splits", {})),
+        samples=_splits(table.get("samples", {})),
+    )
+
+
+def _splits(table: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {split: tuple(files) for split, files in table.items()}

@@ -1,0 +1,223 @@
+"""Find data sets and read them: always runs, never lies.
+
+The look-up order is ``$D2LBERT_DATA`` (a folder laid out as ``<dataset>/<file>``), the user's cache (``$D2LBERT_CACHE``
+or the system's cache folder), the network (unless ``$D2LBERT_OFFLINE`` is 1). Every file's sha256 is compared before it
+is used. Where nothing of this has the set, ``load`` and ``read`` take the small sample that was written for this book
+and say so in a :class:`SampleDataWarning`; :func:`is_sample` tells a notebook what it ran on.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from d2lbert.data import readers
+from d2lbert.data.download import DownloadError, download
+from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
+from d2lbert.errors import UserError, unknown_name
+
+
+class SampleDataWarning(UserWarning):
+    """A data set was not to be had; a small sample written for this book took its place."""
+
+
+class NotAvailable(UserError):
+    """A data set is in no folder and could not be downloaded. A sample may stand in for it; a damaged file may not."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where a set's files lie, which of them make each split, and, for a sample, why it is only a sample."""
+
+    folder: Path
+    splits: dict[str, tuple[str, ...]]
+    missing: str = ""
+
+
+def names() -> list[str]:
+    """Return the names of all data sets."""
+    return sorted(read_manifest(home()))
+
+
+def info(name: str) -> DataSet:
+    """Return the manifest's entry of a data set: task, licence, size, files, splits."""
+    return data_set(name)
+
+
+def fetch(name: str) -> Path:
+    """Return the folder of a data set's files, all present and verified; download them if need be.
+
+    Raises:
+        UserError: unknown name; a damaged file in ``$D2LBERT_DATA``; or the set is nowhere to be had: then the message
+            says from where, how large, and into which folder to put it by hand.
+    """
+    entry = data_set(name)
+    mirror = _mirror_folder(entry)
+    if mirror is not None and _complete(mirror, entry):
+        for file in entry.files:
+            if not _intact(mirror / file.name, file):
+                raise UserError(
+                    f"{mirror / file.name} is damaged (wrong sha256); get the file again or unset D2LBERT_DATA"
+                )
+        return mirror
+    folder = cache_folder() / entry.folder
+    for file in entry.files:
+        if not _intact(folder / file.name, file):
+            _download(entry, file, folder)
+    return folder
+
+
+def load(name: str, split: str) -> list[Any]:
+    """Return all examples of a split ("train", "dev" or "test") as a list.
+
+    Falls back on the sample, with a :class:`SampleDataWarning`.
+
+    Raises:
+        UserError: unknown name or split, no reader, or neither the set nor a sample is to be had.
+    """
+    return list(_examples(name, split))
+
+
+def read(name: str, split: str) -> Iterator[Any]:
+    """Return an iterator over the examples of a split that holds one at a time in memory. See :func:`load`."""
+    return _examples(name, split)
+
+
+def is_sample(name: str) -> bool:
+    """Whether ``load(name, ...)`` gives the sample and not the real data. Tries the network as ``load`` does."""
+    return bool(_find(data_set(name)).missing)
+
+
+def describe() -> list[dict[str, Any]]:
+    """Return a row for each data set: name, task, size in bytes, licence, and where it is now. Uses no network."""
+    rows = []
+    for name in names():
+        entry = data_set(name)
+        row = {"name": name, "task": entry.task, "size": entry.size, "licence": entry.licence, "where": _where(entry)}
+        rows.append(row)
+    return rows
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloaded files: ``$D2LBERT_CACHE``, or the system's cache folder."""
+    import pooch
+
+    chosen = os.environ.get("D2LBERT_CACHE")
+    return Path(chosen).expanduser() if chosen else Path(pooch.os_cache("d2lbert"))
+
+
+def _examples(name: str, split: str) -> Iterator[Any]:
+    entry = data_set(name)
+    if not entry.format:
+        raise UserError(f"data set {name} has no reader; use fetch({name!r}) for the folder of its files")
+    if split not in entry.splits:
+        raise unknown_name(f"split of {name}", split, entry.splits)
+    found = _find(entry)
+    if found.missing:
+        message = f"{name}: a small SAMPLE written for this book is used instead of the real data set. {found.missing}"
+        # The warning points at the caller of load or read.
+        warnings.warn(message, SampleDataWarning, stacklevel=3)
+    return _read_files(entry.format, [found.folder / file for file in found.splits[split]])
+
+
+def _find(entry: DataSet) -> _Found:
+    try:
+        return _Found(fetch(entry.name), entry.splits)
+    except NotAvailable as error:
+        if not entry.samples:
+            raise
+        return _Found(home() / "samples" / entry.folder, entry.samples, missing=str(error))
+
+
+def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
+    if format == "wic":
+        return readers.words_in_context(paths[0], paths[1])
+    reader = _READERS[format]
+    return (example for path in paths for example in reader(path))
+
+
+_READERS: dict[str, Any] = {
+    "sst2": readers.sst2,
+    "glue-tsv": readers.glue_tsv,
+    "paragraphs": readers.paragraphs,
+    "analogies": readers.analogies,
+    "word-pairs": readers.word_pairs,
+}
+
+
+def _mirror_folder(entry: DataSet) -> Path | None:
+    chosen = os.environ.get("D2LBERT_DATA")
+    if not chosen:
+        return None
+    root = Path(chosen).expanduser()
+    if not root.is_dir():
+        raise UserError(f"D2LBERT_DATA names {root}, which is not a folder; correct or unset it")
+    return root / entry.folder
+
+
+def _complete(folder: Path, entry: DataSet) -> bool:
+    return all((folder / file.name).is_file() for file in entry.files)
+
+
+def _intact(path: Path, file: DataFile) -> bool:
+    try:
+        status = path.stat()
+        return status.st_size == file.size and _sha256(path, status.st_mtime_ns) == file.sha256
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; check its permissions") from None
+
+
+@functools.cache
+def _sha256(path: Path, changed: int) -> str:
+    """Digest of a file; remembered for as long as its time of change stays, so that a set is read once a process."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
+    if not file.url:
+        raise _not_available(entry, file, "it was derived from published files and has no address of its own")
+    if os.environ.get("D2LBERT_OFFLINE") == "1":
+        raise _not_available(entry, file, "D2LBERT_OFFLINE=1 forbids the network")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        download(file, folder / file.name)
+    except DownloadError as error:
+        raise _not_available(entry, file, str(error)) from None
+    except OSError as error:
+        reason = f"the cache {folder} cannot be written ({error.strerror or error}), D2LBERT_CACHE may name another"
+        raise _not_available(entry, file, reason) from None
+
+
+def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:
+    chosen = os.environ.get("D2LBERT_DATA")
+    folder = (Path(chosen).expanduser() if chosen else cache_folder()) / entry.folder
+    origin = file.url or f"{entry.source} ({entry.note})"
+    return NotAvailable(
+        f"{entry.name}/{file.name} is not here and cannot be downloaded: {reason}; "
+        f"get it from {origin} and put it ({_megabytes(file.size)}) into {folder}"
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f} MB"
+
+
+def _where(entry: DataSet) -> str:
+    mirror = _mirror_folder(entry)
+    if mirror is not None and _complete(mirror, entry):
+        return str(mirror)
+    cached = cache_folder() / entry.folder
+    if _complete(cached, entry):
+        return str(cached)
+    if all(file.url for file in entry.files):
+        return "network"
+    return "sample" if entry.samples else "nowhere"
