@@ -17,7 +17,7 @@ from d2lbert.files import atomic, writable_folder, write_text
 def test_replaces_only_on_success(tmp_path: Path) -> None:
     target = tmp_path / "folder" / "file.txt"
     write_text(target, "old")
-    with pytest.raises(KeyError), atomic(target) as temporary:
+    with pytest.raises(KeyError), atomic(target) as temporary:  # noqa: PT012 - the failure must come from inside
         temporary.write_text("half")
         raise KeyError
     assert target.read_text() == "old"

@@ -15,9 +15,9 @@ import numpy as np
 if TYPE_CHECKING:
     from d2lbert.text.wordpiece import Encoding
 
-# A packed row is at least this long. Attention costs L multiplications per token and head column, the linear layers
-# D; up to a few hundred tokens the linear layers dominate, and a longer row wastes less.
-SHORTEST_ROW = 128
+# A packed row is about this long. Attention compares every token with every other of its row, so a long row costs
+# more; a short one is harder to fill. Around a hundred tokens both costs are small beside the linear layers.
+ROW_LENGTH = 96
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,22 @@ def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 
 
     Args:
         encodings: the texts, each non-empty.
-        width: the length of a row; by default the longest text or 128 tokens, whichever is more. A text longer than
-            the width gets a row of its own length, so nothing is cut.
+        width: the length of a row, at least that of the longest text, so that nothing is cut. By default the width
+            near 96 tokens that leaves the least padding.
     """
     lengths = [len(encoding.ids) for encoding in encodings]
-    width = max(max(lengths), width or SHORTEST_ROW)
-    rows = first_fit_decreasing(lengths, width)
+    rows = first_fit_decreasing(lengths, max(max(lengths), width)) if width else _tightest_rows(lengths)
     longest = max(sum(lengths[index] for index in row) for row in rows)
     return _fill(encodings, rows, longest, pad_id, packed=True)
+
+
+def _tightest_rows(lengths: Sequence[int]) -> list[list[int]]:
+    """Fix the number of rows, then find the smallest width at which the texts still fit into so many."""
+    count = max(1, round(sum(lengths) / ROW_LENGTH))
+    width = max(max(lengths), -(-sum(lengths) // count))
+    while len(rows := first_fit_decreasing(lengths, width)) > count:
+        width += 1
+    return rows
 
 
 def first_fit_decreasing(lengths: Sequence[int], width: int) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from parity_support import BatchOfIds, compare_bert, random_batch, reference_and
 
 from d2lbert import weights
 from d2lbert.config import BertConfig, preset
-from d2lbert.data.batching import pack, pad
+from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.runtime import to_tensors
 from d2lbert.zoo import locate
@@ -92,6 +93,22 @@ def test_packed_rows_equal_padded_rows() -> None:
         row, column = packed.starts[index]
         piece = two.sequence[row, column : column + len(encoding.ids)]
         assert (one.sequence[index, : len(encoding.ids)] - piece).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("arrange", [pad, pack])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_pooled_alone_equals_pooled_of_the_full_run(arrange: Callable[..., Batch], norm_first: bool) -> None:
+    _, ours = reference_and_ours(small_config())
+    for block in ours.encoder.blocks:
+        block.norm_first = norm_first
+    generator = np.random.default_rng(5)
+    batch = to_tensors(arrange([BatchOfIds.encoding(generator, length) for length in (5, 17, 3, 30, 11, 2)]))
+    full, alone = ours(**batch).pooled, ours.forward_pooled(**batch)
+    assert (full - alone).abs().max() < 1e-5
+    weight = torch.randn_like(full)
+    query = ours.encoder.blocks[0].attention.query.weight
+    one, two = (torch.autograd.grad((pooled * weight).sum(), query)[0] for pooled in (full, alone))
+    assert (one - two).abs().max() < 1e-4 * max(1.0, float(one.abs().max()))
 
 
 def test_packed_gradients_equal_padded_gradients() -> None:
