@@ -1,6 +1,27 @@
 """From text to numbers: characters, words, byte-pair encoding, WordPiece. Plain Python; no framework."""
 
-from d2lbert.text.encoding import Encoding
+from d2lbert.text.bpe import BytePairEncoding
+from d2lbert.text.characters import CharacterVocabulary
+from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Encoding
+from d2lbert.text.vocab import Vocabulary
 from d2lbert.text.wordpiece import WordPiece
+from d2lbert.text.wordpiece_learning import learn_wordpiece, train_wordpiece
+from d2lbert.text.words import count_words, split_words
 
-__all__ = ["Encoding", "WordPiece"]
+__all__ = [
+    "CLS",
+    "MASK",
+    "PAD",
+    "SEP",
+    "SPECIAL_TOKENS",
+    "UNKNOWN",
+    "BytePairEncoding",
+    "CharacterVocabulary",
+    "Encoding",
+    "Vocabulary",
+    "WordPiece",
+    "count_words",
+    "learn_wordpiece",
+    "split_words",
+    "train_wordpiece",
+]

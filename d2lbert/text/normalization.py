@@ -61,7 +61,7 @@ class Word(NamedTuple):
     positions: list[int]
 
 
-def split_words(text: str, lowercase: bool = True, strip_accents: bool = True) -> list[Word]:
+def clean_words(text: str, lowercase: bool = True, strip_accents: bool = True) -> list[Word]:
     """Clean a text up and split it into words and punctuation marks.
 
     The canonical reordering of NFD is left out: it concerns only marks that are no accents, such as two signs of

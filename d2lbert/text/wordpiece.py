@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from d2lbert.errors import UserError
 from d2lbert.files import write_text
 from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Encoding, Pieces, assemble
-from d2lbert.text.normalization import Word, split_words
+from d2lbert.text.normalization import Word, clean_words
 
 _LONGEST_WORD = 100  # characters; a longer word is not searched but unknown
 _CACHED_WORDS = 100_000
@@ -151,7 +151,7 @@ class WordPiece:
                 tokens.append(part)
                 offsets.append((position, position + len(part)))
             else:
-                for word in split_words(part, self.lowercase, self.strip_accents):
+                for word in clean_words(part, self.lowercase, self.strip_accents):
                     for piece in self._word_pieces(word):
                         ids.append(self.token_to_id[piece.token])
                         tokens.append(piece.token)

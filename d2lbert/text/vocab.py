@@ -1,0 +1,74 @@
+"""A vocabulary: which word has which id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from d2lbert.errors import UserError
+from d2lbert.text.encoding import PAD, UNKNOWN
+
+
+class Vocabulary:
+    """Words and their ids. Special tokens come first, then the words from the most to the least frequent.
+
+    Words of equal count are in alphabetical order, so the ids do not depend on the order of the text.
+
+    Args:
+        counts: how often each word occurs.
+        min_count: rarer words are left out.
+        max_size: keep at most so many entries, special tokens included.
+        special_tokens: must hold ``unknown``.
+        unknown: the token that stands for every word left out.
+
+    Raises:
+        UserError: a special token given twice, no unknown token, or ``max_size`` below the number of special tokens.
+    """
+
+    def __init__(
+        self,
+        counts: Mapping[str, int],
+        min_count: int = 1,
+        max_size: int | None = None,
+        special_tokens: Sequence[str] = (PAD, UNKNOWN),
+        unknown: str = UNKNOWN,
+    ) -> None:
+        if len(set(special_tokens)) < len(special_tokens):
+            raise UserError("a special token is given twice: give each name once")
+        if unknown not in special_tokens:
+            raise UserError(f"the special tokens lack the unknown token {unknown!r}: add it")
+        if max_size is not None and max_size < len(special_tokens):
+            raise UserError(f"max_size {max_size} has no room for {len(special_tokens)} special tokens: give more")
+        kept = [word for word, count in counts.items() if count >= min_count and word not in special_tokens]
+        kept.sort(key=lambda word: (-counts[word], word))
+        self.words = [*special_tokens, *kept][:max_size]
+        self.word_to_id = {word: index for index, word in enumerate(self.words)}
+        self.unknown_id = self.word_to_id[unknown]
+        self.special_tokens = tuple(special_tokens)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.word_to_id
+
+    def id(self, word: str) -> int:
+        """Return the id of a word, or that of the unknown token."""
+        return self.word_to_id.get(word, self.unknown_id)
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """Return the id of each word."""
+        return [self.id(word) for word in words]
+
+    def word(self, index: int) -> str:
+        """Return the word of an id.
+
+        Raises:
+            UserError: the id is outside the vocabulary.
+        """
+        if not 0 <= index < len(self.words):
+            raise UserError(f"id {index} is outside the vocabulary of {len(self.words):,} words")
+        return self.words[index]
+
+    def lookup(self, ids: Iterable[int]) -> list[str]:
+        """Return the word of each id."""
+        return [self.word(index) for index in ids]
