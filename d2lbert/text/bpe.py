@@ -184,7 +184,7 @@ class _Pieces:
 
 
 def count_parts(lines: Iterable[str]) -> Counter[str]:
-    """Count the parts (a word with the space before it, a run of signs, a run of spaces) that are encoded one by one."""
+    """Count the parts that are encoded one by one: a word with the space before it, a run of signs, a run of spaces."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(_PART.findall(line))

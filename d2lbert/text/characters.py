@@ -12,8 +12,8 @@ from d2lbert.text.vocab import Vocabulary
 class CharacterVocabulary:
     """Characters and their ids.
 
-    A character that was not seen in learning is unknown and is lost in decoding; byte-pair encoding over bytes has no such
-    gap.
+    A character that was not seen in learning is unknown and is lost in decoding. Byte-pair encoding over bytes has no
+    such gap.
 
     Args:
         lines: the text to take the characters from.
