@@ -28,7 +28,11 @@ class SampleDataWarning(UserWarning):
 
 
 class NotAvailable(UserError):
-    """A data set is in no folder and could not be downloaded. A sample may stand in for it; a damaged file may not."""
+    """A data set is in no folder and could not be downloaded. ``reason`` says in a clause why not."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,8 @@ def _examples(name: str, split: str) -> Iterator[Any]:
         raise unknown_name(f"split of {name}", split, entry.splits)
     found = _find(entry)
     if found.missing:
-        message = f"{name}: a small SAMPLE written for this book is used instead of the real data set. {found.missing}"
-        # The warning points at the caller of load or read.
-        warnings.warn(message, SampleDataWarning, stacklevel=3)
+        # The warning points at the caller of load or read. A page may show it, so it names no folder of this machine.
+        warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
     return _read_files(entry.format, [found.folder / file for file in found.splits[split]])
 
 
@@ -132,7 +135,17 @@ def _find(entry: DataSet) -> _Found:
     except NotAvailable as error:
         if not entry.samples:
             raise
-        return _Found(home() / "samples" / entry.folder, entry.samples, missing=str(error))
+        return _Found(home() / "samples" / entry.folder, entry.samples, missing=error.reason)
+
+
+def _sample_notice(entry: DataSet, reason: str) -> str:
+    ways = [f"set D2LBERT_DATA to a folder that has {entry.folder}/"]
+    if all(file.url for file in entry.files):
+        ways.insert(0, f"run 'd2lbert data fetch {entry.name}' with a network")
+    return (
+        f"{entry.name}: a small SAMPLE written for this book takes the place of the real data set ({reason}); "
+        f"to get the real one, {' or '.join(ways)}"
+    )
 
 
 def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
@@ -188,7 +201,6 @@ def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
     if os.environ.get("D2LBERT_OFFLINE") == "1":
         raise _not_available(entry, file, "D2LBERT_OFFLINE=1 forbids the network")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         download(file, folder / file.name)
     except DownloadError as error:
         raise _not_available(entry, file, str(error)) from None
@@ -200,10 +212,12 @@ def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
 def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:
     chosen = os.environ.get("D2LBERT_DATA")
     folder = (Path(chosen).expanduser() if chosen else cache_folder()) / entry.folder
-    origin = file.url or f"{entry.source} ({entry.note})"
+    origin = file.url or f"{entry.source}, see d2lbert.data.info({entry.name!r}).note,"
+    whole = f"all of {entry.name}: {len(entry.files)} files, {_megabytes(entry.size)}"
     return NotAvailable(
         f"{entry.name}/{file.name} is not here and cannot be downloaded: {reason}; "
-        f"get it from {origin} and put it ({_megabytes(file.size)}) into {folder}"
+        f"get it ({_megabytes(file.size)}; {whole}) from {origin} and put it into {folder}",
+        reason,
     )
 
 
