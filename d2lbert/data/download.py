@@ -73,7 +73,7 @@ def _fetch_once(file: DataFile, target: Path) -> None:
     from tqdm import tqdm
 
     # pooch writes to a temporary name in the same folder, compares the digest, then renames.
-    with tqdm(desc=target.name, total=file.size, unit="B", unit_scale=True, file=sys.stderr, leave=False) as bar:
+    with tqdm(desc=target.name, total=file.size, unit="B", unit_scale=True, file=sys.stderr) as bar:
         downloader = pooch.HTTPDownloader(progressbar=bar, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), chunk_size=16384)
         pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, downloader=downloader)
 

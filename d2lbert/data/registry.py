@@ -182,7 +182,7 @@ def _intact(path: Path, file: DataFile) -> bool:
     try:
         status = path.stat()
         return status.st_size == file.size and _sha256(path, status.st_mtime_ns) == file.sha256
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; check its permissions") from None
