@@ -32,6 +32,7 @@ class Server:
     def __init__(self) -> None:
         self.script: list[str] = ["good"]
         self.asked: list[str] = []
+        self.closing = threading.Event()
         self.files = {"/train.tsv": CONTENT, "/dev.tsv": DEV}
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._http.server_port}"
@@ -39,6 +40,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
+        self.closing.set()
         self._http.shutdown()
         self._http.server_close()
 
@@ -58,7 +60,7 @@ class Server:
                 if behaviour == "wrong byte":
                     body = b"X" + body[1:]
                 if behaviour == "silent":
-                    time.sleep(1.0)
+                    server.closing.wait(30)
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -71,7 +73,7 @@ class Server:
                 if behaviour == "slow":
                     time.sleep(0.3)
                 if behaviour == "stuck":
-                    time.sleep(1.0)
+                    server.closing.wait(30)
                 self.wfile.write(body[half:])
 
             def log_message(self, *arguments: object) -> None:
@@ -236,7 +238,7 @@ def test_a_server_that_recovers_is_asked_again(cache: Path, server: Server, scri
 def test_a_server_that_stays_bad_gives_one_line_and_leaves_nothing(
     cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch, behaviour: str, reason: str, requests: int
 ) -> None:
-    monkeypatch.setattr(download, "READ_TIMEOUT", 0.15)
+    monkeypatch.setattr(download, "READ_TIMEOUT", 0.5)
     server.script = [behaviour]
     with pytest.raises(UserError, match=reason) as caught:
         data.fetch("tiny")
