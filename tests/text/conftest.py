@@ -35,8 +35,13 @@ HARD_LINES = (
     "e\u0301" * 101,
     "≠ ≮ \u037e \u1fef half ½ ² № ℡ ①",
     "नमस्ते दुनिया، مرحبا بالعالم שלום עולם สวัสดี",
-    "a\u0334\u0321b\u302a\u0488c\u1734d\u166de\U000111c9f\u2e52g",
+    "a\u0334\u0321b \u302ad\u0488 c\u1734d e\u166df g\U000111c9h i\u2e52j k\u0898l",
 )
+
+
+@pytest.fixture(scope="session")
+def hard_lines() -> list[str]:
+    return list(HARD_LINES)
 
 
 @pytest.fixture(scope="session")
