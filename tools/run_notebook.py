@@ -1,0 +1,181 @@
+"""Run one notebook through papermill, keep the executed copy, and write into it what the run took."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import psutil
+
+_SAMPLING_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Run:
+    """One executed notebook.
+
+    Fields:
+        path: of the source, relative to the root.
+        executed: the executed copy.
+        cached: whether an earlier run was reused.
+        seconds: wall time of the run.
+        error: one line, empty where the run went through.
+    """
+
+    path: Path
+    executed: Path
+    cached: bool
+    seconds: float
+    error: str = ""
+
+    def summary(self) -> str:
+        """Return what happened in a few words."""
+        if self.error:
+            return f"FAILED after {self.seconds:.0f} s"
+        return f"unchanged ({self.seconds:.0f} s when it ran)" if self.cached else f"{self.seconds:.0f} s"
+
+
+def execute(path: Path, root: Path, folder: Path, parameters: dict[str, Any]) -> Run:
+    """Run the notebook at ``root / path``, or take the copy in ``folder`` if nothing has changed since.
+
+    An error inside the notebook is returned, not raised, so that the caller can go on with the others.
+    """
+    executed = folder / path
+    record = executed.with_suffix(".json")
+    key = _key(path, root, parameters)
+    if executed.is_file() and record.is_file():
+        stored = json.loads(record.read_text())
+        if stored["key"] == key:
+            return Run(path, executed, True, stored["seconds"])
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    record.unlink(missing_ok=True)
+    peak = _PeakMemory()
+    began = time.perf_counter()
+    try:
+        with peak:
+            papermill.execute_notebook(
+                root / path, executed, parameters, cwd=(root / path).parent, progress_bar=False, kernel_name="python3"
+            )
+    except papermill.PapermillExecutionError as error:
+        message = f"cell {error.exec_count}: {error.ename}: {error.evalue}".splitlines()[0]
+        return Run(path, executed, False, time.perf_counter() - began, message)
+    seconds = time.perf_counter() - began
+    _finish(executed, root, seconds, peak.gibibytes)
+    record.write_text(json.dumps({"key": key, "seconds": seconds}))
+    return Run(path, executed, False, seconds)
+
+
+def _key(path: Path, root: Path, parameters: dict[str, Any]) -> str:
+    """Digest everything that a run depends on."""
+    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode())
+    digest.update(os.environ.get("D2LBERT_DATA", "").encode())
+    for dependency in [root / path, *_dependencies(root)]:
+        digest.update(str(dependency.relative_to(root)).encode())
+        digest.update(dependency.read_bytes())
+    return digest.hexdigest()
+
+
+def _dependencies(root: Path) -> Iterator[Path]:
+    patterns = ["d2lbert/**/*.py", "data/**/*", "results/**/*.json", "requirements/*.txt", "tools/run_notebook.py"]
+    for pattern in patterns:
+        yield from sorted(found for found in root.glob(pattern) if found.is_file())
+
+
+def _finish(executed: Path, root: Path, seconds: float, memory: float) -> None:
+    """Drop what a reader need not see, and say under the title how the page was run."""
+    notebook = nbformat.read(executed, as_version=4)
+    names = sorted(set(re.findall(r"\b(?:load|read|fetch)\(\s*\"([a-z0-9_]+)\"", _code(notebook))))
+    # papermill adds a cell with the injected parameters; it repeats the cell above it.
+    notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    band = nbformat.v4.new_markdown_cell(_band(root, seconds, memory, names))
+    notebook.cells.insert(1, band)
+    nbformat.write(notebook, executed)
+
+
+def _code(notebook: nbformat.NotebookNode) -> str:
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+
+
+def _band(root: Path, seconds: float, memory: float, names: list[str]) -> str:
+    versions = ", ".join(f"{name} {_version(name)}" for name in ("torch", "mxnet", "numpy", "d2lbert"))
+    when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+    data = ", ".join(f"{name} ({_origin(name)})" for name in names) or "none"
+    return (
+        ":::{admonition} How this page was run\n:class: run-band\n"
+        f"On {when}, commit {_commit(root)}, in **{seconds:.0f} s** with at most **{memory:.1f} GiB** of memory, on "
+        f"{psutil.cpu_count()} cores of {_processor()}, accelerator: {_accelerator()}. "
+        f"Python {platform.python_version()}, {versions}. Data: {data}.\n:::"
+    )
+
+
+def _origin(name: str) -> str:
+    """Say whether the full set or the sample of this book was read; a name that is no data set is packaged."""
+    from d2lbert import UserError, data
+
+    try:
+        return "sample" if data.is_sample(name) else "full"
+    except UserError:
+        return "packaged"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit(root: Path) -> str:
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
+    return run.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.is_file() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _accelerator() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+
+
+class _PeakMemory:
+    """Watch the resident memory of all child processes together, while the body runs."""
+
+    def __enter__(self) -> _PeakMemory:
+        self.gibibytes = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_SAMPLING_SECONDS):
+            total = 0
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    total += process.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            self.gibibytes = max(self.gibibytes, total / 2**30)

