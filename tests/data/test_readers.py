@@ -119,8 +119,8 @@ def test_word_pairs_with_spaces_or_tabs(tmp_path: Path) -> None:
 
 
 def test_words_in_context(tmp_path: Path) -> None:
-    data = write(tmp_path, "run\tV\t1-0\tHe ran .\tRun !\n", "d")
-    gold = write(tmp_path, "T\n", "g")
+    data = write(tmp_path, "run\tV\t1-0\tHe ran .\tRun !\r\n", "d")
+    gold = write(tmp_path, "T\r\n", "g")
     assert list(readers.words_in_context(data, gold)) == [WordInContext("run", "V", "He ran .", "Run !", 1, 0, True)]
 
 
@@ -214,6 +214,7 @@ def test_faults_of_word_files(tmp_path: Path, reader, content: str, message: str
         ("w\tN\t0-0\ta\n", "T\n", "line 1: 4 columns"),
         ("w\tN\t0,0\ta\tb\n", "T\n", "line 1: the places '0,0'"),
         ("w\tN\t0-1\ta\tb\n", "T\n", "line 1: the places 0-1 lie outside"),
+        ("w\tN\t1-0\ta\tb\n", "T\n", "line 1: the places 1-0 lie outside"),
         ("w\tN\t0-0\ta\tb\n", "yes\n", "line 1: 'yes' where T or F"),
         ("w\tN\t0-0\ta\tb\n", "T\nF\n", "data has fewer lines than .*gold"),
         ("w\tN\t0-0\ta\tb\nw\tN\t0-0\ta\tb\n", "T\n", "gold has fewer lines than .*data"),

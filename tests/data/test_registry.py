@@ -204,6 +204,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(cache: Path, server: Serve
 
 
 def test_a_file_that_is_damaged_after_it_was_verified_is_noticed(cache: Path, server: Server) -> None:
+    data.fetch("tiny")
     path = data.fetch("tiny") / "train.tsv"
     time.sleep(0.01)
     path.write_bytes(b"X" + CONTENT[1:])
@@ -315,17 +316,19 @@ def test_without_a_network_the_server_is_tried_once_in_a_process(
 
 
 def test_a_name_look_up_that_hangs_does_not_hang_us(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
+    release, finished = threading.Event(), threading.Event()
     monkeypatch.setattr(download, "CONNECT_TIMEOUT", 0.1)
 
     def hang(address: tuple[str, int], timeout: float) -> socket.socket:
-        release.wait(30)
+        release.wait(5)
+        finished.set()
         raise OSError("name not found")
 
     monkeypatch.setattr(socket, "create_connection", hang)
     try:
         with pytest.raises(UserError, match="no network"):
             data.fetch("tiny")
+        assert not finished.is_set()
     finally:
         release.set()
 
