@@ -55,7 +55,8 @@ def build_site(runs: list[Run]) -> int:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(run.executed, source / run.path)
     log = BUILD / "jupyter-book.log"
-    command = [sys.executable, "-m", "jupyter_book", "build", "-W", "--keep-going", "--all", str(source)]
+    jupyter_book = Path(sys.executable).with_name("jupyter-book")
+    command = [str(jupyter_book), "build", "-W", "--keep-going", "--all", str(source)]
     with log.open("w") as stream:
         status = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT, check=False).returncode
     if status:

@@ -68,7 +68,13 @@ def execute(path: Path, root: Path, folder: Path, parameters: dict[str, Any]) ->
     try:
         with peak:
             papermill.execute_notebook(
-                root / path, executed, parameters, cwd=(root / path).parent, progress_bar=False, kernel_name="python3"
+                root / path,
+                executed,
+                parameters,
+                cwd=(root / path).parent,
+                progress_bar=False,
+                kernel_name="python3",
+                extra_arguments=["--log-level=ERROR"],  # no warning about the local transport
             )
     except papermill.PapermillExecutionError as error:
         message = f"cell {error.exec_count}: {error.ename}: {error.evalue}".splitlines()[0]
