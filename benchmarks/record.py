@@ -1,0 +1,87 @@
+"""Write what a benchmark measured to ``results/<topic>/<run>.json``, with all that is needed to judge and repeat it."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from d2lbert.files import write_text
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Record:
+    """One run of a benchmark. Make it when the work begins; ``write`` when it is done.
+
+    Args:
+        name: ``topic/run``, the path of the result file without its ending.
+        packages: whose versions matter.
+        seeds: what the run was seeded with.
+    """
+
+    def __init__(self, name: str, packages: Iterable[str], seeds: Sequence[int] = ()) -> None:
+        self.path = ROOT / "results" / f"{name}.json"
+        self.packages = list(packages)
+        self.seeds = list(seeds)
+        self.began = time.perf_counter()
+
+    def write(self, metrics: dict[str, Any], **notes: Any) -> None:
+        """Write the file, with notes such as the data set and the paper's figure."""
+        content = {
+            "command": _command(),
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "commit": _commit(),
+            "device": device(),
+            "versions": {"python": platform.python_version()}
+            | {package: importlib.metadata.version(package) for package in self.packages},
+            "seeds": self.seeds,
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+            **notes,
+            "metrics": metrics,
+        }
+        write_text(self.path, json.dumps(content, indent=2) + "\n")
+        print(f"wrote {self.path.relative_to(ROOT)}")
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Return mean, standard deviation (n - 1), n and the values themselves."""
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": statistics.mean(values), "std": deviation, "n": len(values), "values": list(values)}
+
+
+def device() -> dict[str, Any]:
+    """Return what the run ran on."""
+    import torch
+
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.is_file() else None
+    return {
+        "processor": found[1].strip() if found else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+    }
+
+
+def _command() -> str:
+    script = Path(sys.argv[0]).resolve()
+    inside = script.relative_to(ROOT) if script.is_relative_to(ROOT) else Path(script.name)
+    return " ".join(["python", str(inside), *sys.argv[1:]])
+
+
+def _commit() -> str:
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return run.stdout.strip() or "unknown"
