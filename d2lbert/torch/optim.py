@@ -1,0 +1,28 @@
+"""The optimiser's settings that fine-tuning and pretraining share: decay groups and the learning rate's schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Split the parameters: weight decay for matrices, none for biases and LayerNorm.
+
+    Decay pulls a weight towards zero. For the scale of a LayerNorm, whose natural value is one, and for a bias that
+    would be harm, not regularisation.
+    """
+    matrices = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.dim() >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.dim() < 2]
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+
+
+def linear_warmup_and_decay(step: int, warmup_steps: int, total_steps: int) -> float:
+    """Return the factor on the learning rate at a step, counted from 0 (Devlin et al. 2019, appendix A.2).
+
+    It rises in a straight line to 1 at ``warmup_steps`` and falls in a straight line to 0 at ``total_steps``.
+    """
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))
