@@ -148,6 +148,13 @@ def test_the_first_merges_are_an_encoding_of_their_own(encoding: BytePairEncodin
     assert len(whole.first(0)) == 257
 
 
+def test_one_piece_made_in_two_ways_is_one_piece() -> None:
+    # a+b, b+c, ab+c, a+bc: the last two make the same bytes.
+    encoding = BytePairEncoding([(97, 98), (98, 99), (256, 99), (97, 257), (258, 100)])
+    assert encoding.pieces[256:] == [b"ab", b"bc", b"abc", b"abcd"]
+    assert encoding.tokenize("abcd") == ["abcd"]
+
+
 def test_a_pair_seen_once_is_not_joined() -> None:
     assert BytePairEncoding.learn(["abcdef"], 100).merges == []
     assert len(BytePairEncoding.learn(["abcdef"], 100, min_count=1).merges) == 5
