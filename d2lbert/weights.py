@@ -123,8 +123,9 @@ def select(
 
 
 def _surplus_blocks(tensors: Iterable[str], wanted: Iterable[str]) -> list[str]:
-    known = set(wanted)
-    return [name for name in tensors if name.startswith("encoder.layer.") and name not in known]
+    """Blocks in the file that an encoder does not want. A head wants none of them, and leaves them aside."""
+    known = {name for name in wanted if name.startswith("encoder.layer.")}
+    return [name for name in tensors if known and name.startswith("encoder.layer.") and name not in known]
 
 
 def write_folder(

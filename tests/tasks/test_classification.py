@@ -1,0 +1,47 @@
+"""The classification task: targets, scores, answers, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError
+from d2lbert.data import Sentence
+from d2lbert.tasks.base import check_task
+from d2lbert.tasks.classification import Classification
+
+EXAMPLES = [Sentence("a", "positive"), Sentence("b", "negative"), Sentence("c", "positive")]
+
+
+def test_labels_are_sorted_and_targets_follow() -> None:
+    task = Classification.of(EXAMPLES)
+    assert task.labels == ("negative", "positive")
+    assert task.targets(EXAMPLES).tolist() == [1, 0, 1]
+
+
+def test_scores_by_hand() -> None:
+    task = Classification(["negative", "positive"])
+    logits = np.array([[0.0, 1.0], [2.0, 1.0], [3.0, 0.0], [0.0, 5.0]])
+    scores = task.metrics(np.array([1, 0, 1, 1]), logits)
+    assert scores["accuracy"] == 0.75
+    # negative: precision 1/2, recall 1; positive: precision 1, recall 2/3.
+    assert scores["f1_macro"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+    # tp = 2, tn = 1, fp = 0, fn = 1.
+    assert scores["matthews"] == pytest.approx(2 / np.sqrt(2 * 3 * 1 * 2))
+
+
+def test_answer_is_a_softmax() -> None:
+    answer = Classification(["no", "yes"]).describe(np.array([1000.0, 1000.0 + np.log(3)]))
+    assert answer["label"] == "yes"
+    assert answer["probabilities"] == pytest.approx({"no": 0.25, "yes": 0.75})
+
+
+def test_refusals() -> None:
+    with pytest.raises(UserError, match="needs two labels"):
+        Classification.of([Sentence("a", "x"), Sentence("b", "x")])
+    with pytest.raises(UserError, match="unknown label 'postive': did you mean positive"):
+        Classification(["negative", "positive"]).targets([Sentence("a", "postive")])
+    with pytest.raises(UserError, match=r"planned, not built.*'tagging'"):
+        check_task("tagging")
+    with pytest.raises(UserError, match="unknown task 'clasification': did you mean classification"):
+        check_task("clasification")
