@@ -1,0 +1,102 @@
+"""The rules for chapters (CONTRIBUTING.md), as functions that return what is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from colab_cell import SOURCE, TAGS
+
+KEPT = {"nbval-check-output", "keep_output"}
+# A decimal or a percentage in prose is a result typed by hand, unless it quotes a paper or is part of the method.
+_RESULT = re.compile(r"(?<![\w.\-/=])(?:\d+\.\d+|\d+(?:\.\d+)?\s?%)(?!\w|\.\d)")
+
+
+def prose(notebook: nbformat.NotebookNode) -> list[str]:
+    """The text of every Markdown cell."""
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def code(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell: Any) -> set[str]:
+    return set(cell.metadata.get("tags", []))
+
+
+def form_problems(notebook: nbformat.NotebookNode) -> list[str]:
+    """First cells, outputs, sizes."""
+    problems = []
+    cells = code(notebook)
+    if notebook.metadata.get("kernelspec", {}).get("name") != "python3":
+        problems.append("the kernel is not python3")
+    if not cells or cells[0].source != SOURCE or tags(cells[0]) != set(TAGS):
+        problems.append("the first code cell is not the one for Colab (tools/colab_cell.py)")
+    if len(cells) < 2 or tags(cells[1]) != {"parameters"}:
+        problems.append("the second code cell is not tagged parameters")
+    if not 10 <= len([cell for cell in cells if not tags(cell) & {"solution", "check"}]) <= 25:
+        problems.append(f"{len(cells)} code cells, not 10 to 25")
+    for number, cell in enumerate(cells, start=1):
+        if len(cell.source.splitlines()) > 40:
+            problems.append(f"code cell {number} has more than 40 lines")
+        if cell.outputs and not tags(cell) >= KEPT:
+            problems.append(f"code cell {number} keeps an output without the tags {sorted(KEPT)}")
+        if tags(cell) >= KEPT and not cell.outputs:
+            problems.append(f"code cell {number} is tagged {sorted(KEPT)} but keeps no output")
+    return problems
+
+
+def prose_problems(notebook: nbformat.NotebookNode) -> list[str]:
+    """Title, length, exercises, results typed by hand."""
+    problems = []
+    text = "\n".join(prose(notebook))
+    titles = re.findall(r"^# .+", text, flags=re.MULTILINE)
+    if len(titles) != 1:
+        problems.append(f"{len(titles)} titles, not 1")
+    words = len(re.findall(r"[A-Za-z]{2,}|\b[aI]\b", re.sub(r"\$[^$]*\$", "", text)))
+    if not 1200 <= words <= 2700:
+        problems.append(f"{words} words, not 1,200 to 2,500")
+    exercises = len(re.findall(r"^\*\*(?:Exercise )?\d+\.", text, flags=re.MULTILINE))
+    coded = len([cell for cell in code(notebook) if "check" in tags(cell)])
+    folded = text.count("<details>")
+    if exercises < 4 or coded < 2 or coded + folded < exercises:
+        problems.append(f"{exercises} exercises, {coded} coded, {folded} folded solutions")
+    for section in ("Summary", "The same in MXNet"):
+        if not re.search(rf"^##.*{section}", text, flags=re.MULTILINE | re.IGNORECASE):
+            problems.append(f"no section {section!r}")
+    problems += [f"result typed by hand: {found}" for found in typed_results(text)]
+    return problems
+
+
+def typed_results(text: str) -> list[str]:
+    """Decimals and percentages in prose, but for mathematics, code, links, glue and what is quoted with a citation."""
+    text = re.sub(r"```.*?```|\$\$.*?\$\$", " ", text, flags=re.DOTALL)
+    text = re.sub(r"<details>.*?</details>", " ", text, flags=re.DOTALL)  # worked by hand in a solution
+    text = re.sub(r"\{glue:\w+\}`[^`]*`|`[^`]*`|\$[^$]*\$|\]\([^)]*\)", " ", text)
+    found = []
+    for paragraph in re.split(r"\n\s*\n|\n(?=\|)", text):
+        if "{cite" not in paragraph:
+            found += _RESULT.findall(paragraph)
+    return found
+
+
+def reference_problems(notebook: nbformat.NotebookNode, path: Path, keys: set[str]) -> list[str]:
+    """Links to files that are not there, citations that are not in references.bib, addresses of other machines."""
+    problems = []
+    text = "\n".join(prose(notebook))
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if "://" not in target and not (path.parent / target).exists():
+            problems.append(f"link to {target}, which does not exist")
+    for group in re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", text):
+        problems += [
+            f"citation {key.strip()} is not in references.bib" for key in group.split(",") if key.strip() not in keys
+        ]
+    everything = text + "\n".join(cell.source for cell in code(notebook))
+    problems += [
+        f"loads from {found}" for found in re.findall(r"https?://[^\s)]*(?:cdn|jsdelivr|unpkg)[^\s)]*", everything)
+    ]
+    problems += [f"machine path {found}" for found in re.findall(r"(?<!\w)/(?:work|root|home)/\S+", everything)]
+    return problems
