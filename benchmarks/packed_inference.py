@@ -1,9 +1,9 @@
 """Packed rows against padded ones: sentences a second on the SST-2 dev sentences, batch 32.
 
 Ours packs the 32 sentences of a batch into full rows and computes the pooled vectors. The other side is
-``transformers.BertModel`` with its fused attention (SDPA), the same sentences padded to the longest of the batch, in the
-order in which they arrive. Both have the same weights and a linear layer on the pooled vector; the logits are compared.
-The two take turns, batch by batch, in one process. Tokenizing is done before; laying out the batch is timed.
+``transformers.BertModel`` with its fused attention (SDPA), the same sentences padded to the longest of the batch, in
+the order in which they arrive. Both have the same weights and a linear layer on the pooled vector; the logits are
+compared. The two take turns, batch by batch, in one process. Tokenizing is done before; laying out the batch is timed.
 
     python benchmarks/packed_inference.py            # needs D2LBERT_DATA for the real sentences
 """
