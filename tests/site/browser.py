@@ -1,0 +1,134 @@
+"""A headless Chromium that can reach this machine alone, and what it finds wrong with a page."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import json
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+PHONE, DESKTOP = (380, 800), (1300, 900)
+_FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    # Whatever is not on this machine does not exist: a page that needs it fails here as it would offline.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+]
+_WAIT_FOR_MATHEMATICS = """
+const done = arguments[0];
+if (window.MathJax && MathJax.startup && MathJax.startup.promise) { MathJax.startup.promise.then(() => done(true)); }
+else { done(false); }
+"""
+_INSPECT = r"""
+const problems = [];
+const article = document.querySelector('article') || document.body;
+const spans = article.querySelectorAll('.math').length;
+const drawn = article.querySelectorAll('.math mjx-container').length;
+if (drawn < spans) problems.push(`mathematics: ${drawn} of ${spans} formulas drawn`);
+if (document.querySelector('mjx-merror')) problems.push('mathematics: an error in a formula');
+const clone = article.cloneNode(true);
+clone.querySelectorAll('pre, code, script, style, mjx-container').forEach(node => node.remove());
+const text = clone.textContent;
+for (const raw of ['$$', '\\frac', '\\begin{', '{glue', '{cite', ':::'])
+  if (text.includes(raw)) problems.push(`raw markup: ${raw}`);
+for (const image of document.images) {
+  if (!image.complete || image.naturalWidth === 0) problems.push(`image not drawn: ${image.src.slice(0, 80)}`);
+  const alt = (image.getAttribute('alt') || '').trim();
+  if (!alt || /^[0-9a-f]{16,}$/.test(alt) || /\.(png|svg)$/.test(alt))
+    problems.push(`image without alternative text: ${image.src.slice(0, 80)}`);
+}
+return problems;
+"""
+_OVERFLOW = """
+const wide = [];
+if (document.documentElement.scrollWidth > window.innerWidth + 1)
+  for (const node of document.querySelectorAll('article *'))
+    if (node.getBoundingClientRect().right > window.innerWidth + 1 && wide.length < 3)
+      wide.push(node.tagName + '.' + node.className);
+return document.documentElement.scrollWidth > window.innerWidth + 1
+  ? [`${document.documentElement.scrollWidth} px wide on a phone: ${wide.join(', ')}`] : [];
+"""
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing for each request."""
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; yield its address."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[webdriver.Chrome]:
+    """Start a browser with an empty profile."""
+    with tempfile.TemporaryDirectory() as profile:
+        options = Options()
+        options.binary_location = str(CHROMIUM)
+        for flag in [*_FLAGS, f"--user-data-dir={profile}"]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+        driver.set_script_timeout(60)
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+def inspect(driver: webdriver.Chrome, address: str) -> list[str]:
+    """Open a page wide and narrow and return everything that is wrong with it."""
+    driver.get_log("browser"), driver.get_log("performance")
+    driver.set_window_size(*DESKTOP)
+    driver.get(address)
+    driver.execute_async_script(_WAIT_FOR_MATHEMATICS)
+    problems = list(driver.execute_script(_INSPECT))
+    # A window cannot be narrower than some 500 px, an emulated screen can.
+    metrics = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    problems += driver.execute_script(_OVERFLOW)
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    problems += [f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+    return problems + _request_problems(driver, address)
+
+
+def _request_problems(driver: webdriver.Chrome, address: str) -> list[str]:
+    """Requests that failed, and requests to anything but the server of the page."""
+    origin = "/".join(address.split("/")[:3])
+    problems = []
+    for entry in driver.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            url = message["params"]["request"]["url"]
+            if not url.startswith((origin, "data:", "blob:", "chrome", "about:")):
+                problems.append(f"asks another machine: {url}")
+        elif message["method"] == "Network.responseReceived":
+            response = message["params"]["response"]
+            if response["status"] >= 400 and not response["url"].endswith("favicon.ico"):
+                problems.append(f"answered {response['status']}: {response['url']}")
+    return problems
