@@ -78,7 +78,7 @@ def accuracy(cosines: np.ndarray, labels: np.ndarray, threshold: float, seed: in
     generator = np.random.default_rng(seed)
     means = [generator.choice(right, len(right)).mean() for _ in range(RESAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
-    return {"accuracy": float(right.mean()), "low": float(low), "high": float(high)}
+    return {"accuracy": float(right.mean()), "low": float(low), "high": float(high), "n": len(right)}
 
 
 def score(train: tuple[np.ndarray, np.ndarray], dev: tuple[np.ndarray, np.ndarray], seed: int) -> dict[str, Any]:
@@ -94,22 +94,18 @@ def evaluate(model: BertModel, tokenizer: WordPiece, seed: int) -> dict[str, Any
     labels = {split: np.array([pair.label for pair in examples]) for split, examples in pairs.items()}
     vectors = {split: _both(model, tokenizer, examples) for split, examples in pairs.items()}
     mean = np.concatenate(vectors["train"]).mean(0)  # (layers + 1, D)
+    nouns = np.array([pair.pos == "N" for pair in pairs["dev"]])
     scores: dict[str, Any] = {"pairs": {split: len(examples) for split, examples in pairs.items()}}
     for name, centre in (("raw", 0 * mean), ("mean subtracted", mean)):
-        cosines = {split: cosine(first - centre, second - centre) for split, (first, second) in vectors.items()}
-        scores[name] = [
-            {"layer": layer}
-            | score((cosines["train"][:, layer], labels["train"]), (cosines["dev"][:, layer], labels["dev"]), seed)
-            for layer in range(len(mean))
-        ]
-        best = max(scores[name], key=lambda row: row["train_accuracy"])["layer"]
-        nouns = np.array([pair.pos == "N" for pair in pairs["dev"]])
-        threshold = scores[name][best]["threshold"]
-        scores[f"{name}, layer chosen on train"] = scores[name][best] | {
-            kind: accuracy(cosines["dev"][chosen, best], labels["dev"][chosen], threshold, seed)
-            | {"n": int(chosen.sum())}
-            for kind, chosen in (("nouns", nouns), ("verbs", ~nouns))
-        }
+        train, dev = (cosine(first - centre, second - centre) for first, second in vectors.values())
+        rows = []
+        for layer in range(len(mean)):
+            row = {"layer": layer, **score((train[:, layer], labels["train"]), (dev[:, layer], labels["dev"]), seed)}
+            for kind, chosen in (("nouns", nouns), ("verbs", ~nouns)):
+                row[kind] = accuracy(dev[chosen, layer], labels["dev"][chosen], row["threshold"], seed)
+            rows.append(row)
+        scores[name] = rows
+        scores[f"{name}: layer chosen on train"] = max(rows, key=lambda row: row["train_accuracy"])["layer"]
     ones = {split: np.ones(len(values)) for split, values in labels.items()}  # a vector's cosine with itself
     scores["static vector"] = score((ones["train"], labels["train"]), (ones["dev"], labels["dev"]), seed)
     scores["majority class of dev"] = float(max(labels["dev"].mean(), 1 - labels["dev"].mean()))
