@@ -1,21 +1,17 @@
-"""The Apache MXNet edition: the file names and public names of :mod:`d2lbert.torch`, where it has the topic.
-
-MXNet is optional and its development has ended (Apache Attic, 2023). This module readies NumPy for it, then imports it.
-"""
+"""The MXNet edition of every model, for Apache MXNet 1.9.1."""
 
 from d2lbert.errors import UserError
-from d2lbert.mxnet import numpy_compat
+from d2lbert.mxnet.numpy_compat import install
 
-
-class MxnetMissing(UserError, ImportError):
-    """MXNet cannot be imported. An ``ImportError`` as well, so that code can ask for MXNet in the usual way."""
-
-
-numpy_compat.install()
+install()  # before the first import of mxnet
 try:
-    import mxnet  # noqa: F401
-except ImportError as error:
-    raise MxnetMissing(
-        f"the MXNet edition needs mxnet 1.9.1 ({error}): run pip install --no-deps mxnet==1.9.1, "
-        "then pip install requests 'graphviz<0.9' setuptools"
+    import mxnet as _mxnet  # noqa: F401
+except ModuleNotFoundError as error:
+    raise UserError(
+        f"the MXNet edition needs the package {error.name}, which is not installed: "
+        "run pip install --no-deps -r requirements/mxnet.txt"
     ) from None
+
+from d2lbert.mxnet.bert import BertModel  # noqa: E402
+
+__all__ = ["BertModel"]

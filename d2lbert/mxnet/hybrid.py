@@ -1,0 +1,36 @@
+"""What every block of the MXNet edition stands on.
+
+MXNet 1.9 runs a ``HybridBlock`` in two ways. At first every operation runs at once, on arrays (``mx.nd``). After
+``hybridize()`` the block is called one time with symbols (``mx.sym``), which record a graph of operations, and from
+then on the graph runs as a whole. Symbols have no shape, so code for both uses operations that need none.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any, TypeGuard
+
+from mxnet import gluon, nd, sym
+
+
+class Block(gluon.HybridBlock):
+    """A ``HybridBlock`` that also takes keyword arguments, as PyTorch's modules do."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call ``forward``. MXNet 1.9 passes arguments by position alone, so keywords are put into their places."""
+        if kwargs:
+            bound = inspect.signature(self.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args
+        return super().__call__(*args)
+
+
+def is_array(x: Any) -> TypeGuard[Any]:
+    """Return whether x is an array with numbers and a shape, rather than a symbol."""
+    return isinstance(x, nd.NDArray)
+
+
+def operations(x: Any) -> ModuleType:
+    """Return the module with the operations for x: ``mx.nd`` for an array, ``mx.sym`` for a symbol."""
+    return nd if is_array(x) else sym
