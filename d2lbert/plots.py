@@ -23,13 +23,13 @@ class Figure:
     """A drawn picture with a caption (what to see in it) and alternative text (what it shows, in words)."""
 
     def __init__(self, figure: plt.Figure, caption: str, alt: str) -> None:
+        plt.close(figure)  # out of pyplot's list, so that a notebook does not show it a second time
         if not caption or not alt:
             raise ValueError("a figure needs a caption and an alternative text")
         self.caption = caption
         self.alt = alt
         stream = io.BytesIO()
         figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight", facecolor="white")
-        plt.close(figure)
         self.png = stream.getvalue()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -78,11 +78,11 @@ def heat_maps(
     low: float | None = None,
     high: float | None = None,
 ) -> Figure:
-    """Draw several matrices in a grid, at most three wide, on one colour scale."""
+    """Draw several matrices in a grid on one colour scale: three wide, two where they have many columns."""
     arrays = [np.asarray(matrix, dtype=float) for matrix in matrices]
     low = min(float(array.min()) for array in arrays) if low is None else low
     high = max(float(array.max()) for array in arrays) if high is None else high
-    width = min(3, len(arrays))
+    width = min(3 if max(len(names) for names in columns) <= 8 else 2, len(arrays))
     height = -(-len(arrays) // width)
     tallest = max(len(names) for names in rows)
     figure, axes = plt.subplots(

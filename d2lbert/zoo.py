@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from d2lbert.errors import UserError, unknown_name
-
-if TYPE_CHECKING:
-    from d2lbert.text import WordPiece
+from d2lbert.text import WordPiece
 
 # Models that come inside a Python package: name -> (package, folder inside it).
 _PACKAGED = {
@@ -62,8 +60,6 @@ def get_model(
         raise UserError(f"model {name!r} has no data set {dataset_name!r}: leave dataset_name out")
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
-    from d2lbert.text import WordPiece
-
     folder = locate(path if path is not None else name)
     model_class = _model_class(edition)
     model = model_class.from_pretrained(folder)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from d2lbert.text.wordpiece import Encoding
+from d2lbert.text import Encoding
 
 # A packed row is about this long. Attention compares every token with every other of its row, so a long row costs
 # more; a short one is harder to fill. Around a hundred tokens both costs are small beside the linear layers.
