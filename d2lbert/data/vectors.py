@@ -120,7 +120,7 @@ class WordVectors:
         """
         ids = np.array([[self._find(word, lowercase) for word in (q.a, q.b, q.c, q.d)] for q in questions])
         ids = ids.reshape(-1, 4)
-        covered = (ids >= 0).all(axis=1)
+        covered: np.ndarray = np.all(ids >= 0, axis=1)
         correct = np.zeros(len(questions), dtype=bool)
         correct[covered] = self._answer(ids[covered, :3]) == ids[covered, 3]
         sections = np.array([question.section for question in questions])

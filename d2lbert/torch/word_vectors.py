@@ -122,7 +122,8 @@ def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.0
     Args:
         model: one of the three models above.
         batches: from :meth:`d2lbert.data.skipgrams.Windows.skip_gram`, or ``cbow`` for :class:`Cbow`.
-        learning_rate: for each example, so that it needs no change when the batch grows.
+        learning_rate: for each example; the steps of a batch add up. Keep a batch small beside the vocabulary: where
+            it holds a word very often, the sum of that word's steps can overshoot.
 
     Returns:
         The mean loss of each batch.
