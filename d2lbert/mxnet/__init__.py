@@ -1,17 +1,25 @@
-"""The MXNet edition of every model, for Apache MXNet 1.9.1."""
+"""The Apache MXNet edition: the file names and public names of :mod:`d2lbert.torch`, where it has the topic.
+
+MXNet is optional and its development has ended (Apache Attic, 2023). This module readies NumPy for it, then imports it.
+"""
 
 from d2lbert.errors import UserError
-from d2lbert.mxnet.numpy_compat import install
+from d2lbert.mxnet import numpy_compat
 
-install()  # before the first import of mxnet
+
+class MxnetMissing(UserError, ImportError):
+    """MXNet cannot be imported. An ``ImportError`` as well, so that code can ask for MXNet in the usual way."""
+
+
+numpy_compat.install()
 try:
-    import mxnet as _mxnet  # noqa: F401
-except ModuleNotFoundError as error:
-    raise UserError(
-        f"the MXNet edition needs the package {error.name}, which is not installed: "
-        "run pip install --no-deps -r requirements/mxnet.txt"
+    import mxnet  # noqa: F401
+except ImportError as error:
+    raise MxnetMissing(
+        f"the MXNet edition needs mxnet 1.9.1 ({error}): run pip install --no-deps mxnet==1.9.1, "
+        "then pip install requests 'graphviz<0.9' setuptools"
     ) from None
 
 from d2lbert.mxnet.bert import BertModel  # noqa: E402
 
-__all__ = ["BertModel"]
+__all__ = ["BertModel", "MxnetMissing"]
