@@ -27,7 +27,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the last axis, with weight zero wherever ``mask`` is 0.
 
     A row that keeps nothing gets weight zero everywhere. Filling with minus infinity, the usual recipe, would make
-    such a row NaN, in the output and in the gradient of everything below it.
+    such a row NaN, and the gradients of its scores or values with it.
 
     Args:
         scores: (..., M), real numbers.

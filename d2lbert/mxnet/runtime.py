@@ -1,0 +1,33 @@
+"""Where and how a run takes place: device, seed, batches as arrays."""
+
+from __future__ import annotations
+
+import random
+
+import mxnet
+import numpy as np
+from mxnet import Context, nd
+
+from d2lbert.data.batching import Batch
+
+
+def best_device() -> Context:
+    """Return the GPU if there is one that MXNet can use, else the processor."""
+    return mxnet.gpu() if mxnet.context.num_gpus() else mxnet.cpu()
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python, NumPy and MXNet."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    mxnet.random.seed(seed % 2**31)
+
+
+def to_tensors(batch: Batch, device: Context | None = None) -> dict[str, nd.NDArray]:
+    """Return the keyword arguments of :meth:`d2lbert.mxnet.BertModel.forward` for a batch.
+
+    A padded batch needs only the mask; a packed one needs positions, sequence numbers and starts.
+    """
+    names = ["token_ids", "segment_ids"]
+    names += ["position_ids", "sequence_ids", "starts"] if batch.packed else ["mask"]
+    return {name: nd.array(getattr(batch, name), ctx=device, dtype="int32") for name in names}
