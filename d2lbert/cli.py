@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Newer versions of Typer carry their own copy of click; this is the public way to its base exception in all of them.
 _UsageError: Any = typer.BadParameter.__mro__[2]
 
+_INTERRUPTED = 130  # 128 + SIGINT, as in a shell
+
 app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
 app.add_typer(data_app, name="data")
@@ -68,13 +70,10 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
     check_task(task)
-    if out.is_dir() and any(out.iterdir()):
-        raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
+    workplace = _check_out(out)
     train_examples = _read(train, "train", format, None)
     labels = sorted({example.label for example in train_examples if example.label is not None})
     dev_examples = _read(dev, "dev", format, labels)
-    # Made now: an unwritable place must not show only after the training.
-    parent = writable_folder(out.parent if not out.exists() else out)
     from d2lbert.tasks.classification import Classification
     from d2lbert.text import WordPiece
     from d2lbert.torch.finetuning import Training, fine_tune
@@ -89,7 +88,7 @@ def finetune(
     seed_everything(seed)
     classifier = BertForSequenceClassification(encoder, chosen.labels)
     history = fine_tune(classifier, chosen, tokenizer, train_examples, dev_examples, settings, best_device())
-    with tempfile.TemporaryDirectory(prefix=".d2lbert-", dir=parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=".d2lbert-", dir=workplace) as folder:
         classifier.cpu().save_pretrained(folder)
         assert isinstance(tokenizer, WordPiece)
         tokenizer.save_pretrained(folder)
@@ -134,16 +133,13 @@ def predict(
         raise UserError("--text is empty: give a text with at least one word")
     from d2lbert.data import Sentence
     from d2lbert.tasks.classification import Classification
-    from d2lbert.torch.finetuning import compute_logits
+    from d2lbert.torch.finetuning import predict as answer
 
     classifier, tokenizer = _load_classifier(model, max_length)
-    chosen = Classification(classifier.labels)
-    encodings = chosen.encode([Sentence(one, None) for one in text], tokenizer, max_length)
-    for one, encoding in zip(text, encodings, strict=True):
-        if encoding.offsets[-2][1] < len(one.rstrip()):
-            print(f"note: only the first {encoding.offsets[-2][1]:,} characters of a text were read", file=sys.stderr)
-    for one, logits in zip(text, compute_logits(classifier, encodings, tokenizer), strict=True):
-        print(json.dumps({"text": one if len(one) <= 200 else one[:200] + "...", **chosen.describe(logits)}))
+    examples = [Sentence(one) for one in text]
+    answers = answer(classifier, Classification(classifier.labels), tokenizer, examples, max_length)
+    for one, found in zip(text, answers, strict=True):
+        print(json.dumps({"text": one if len(one) <= 200 else one[:200] + "...", **found}))
 
 
 def _read(source: str, split: str, format: str | None, labels: list[str] | None) -> list[Sentence]:
@@ -187,14 +183,25 @@ def _check_length(max_length: int, positions: int) -> None:
         raise UserError(f"--max-length is {max_length}: this model takes 3 to {positions} tokens")
 
 
+def _check_out(out: Path) -> Path:
+    """Refuse a used or unwritable --out before the training, not after it; return the folder to prepare it in."""
+    if out.is_dir():
+        if any(out.iterdir()):
+            raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
+        return writable_folder(out)
+    return writable_folder(out.parent)
+
+
 def _move(source: Path, target: Path) -> None:
-    """Put a finished folder in its place: all files, or, if the disk is full, none."""
+    """Put a finished folder in its place. An existing folder is filled, not replaced: it may be a mounted volume."""
     try:
         if target.is_dir():
-            target.rmdir()  # it is empty; rename wants the name free
-        source.rename(target)
-        source.mkdir()  # the temporary folder's owner will remove it
-        target.chmod(0o755)
+            for path in sorted(source.iterdir(), reverse=True):  # config.json last: with it the folder is a model
+                path.rename(target / path.name)
+        else:
+            source.rename(target)
+            source.mkdir()  # the temporary folder's owner will remove it
+            target.chmod(0o755)
     except OSError as error:
         raise UserError(f"cannot write {target}: {error.strerror}; choose another --out") from None
 
@@ -204,17 +211,19 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line; a mistake is one line and exit status 2."""
+    """Run the command line; a mistake is one line and exit status 2, Ctrl-C one line and 130."""
     warnings.showwarning = _show_warning
     try:
-        app(standalone_mode=False)
+        status = app(standalone_mode=False)
     except _UsageError as error:
         sys.exit(_complain(f"{error.format_message()} (see d2lbert --help)"))
     except UserError as error:
         sys.exit(_complain(str(error)))
     except (typer.Abort, KeyboardInterrupt):
+        status = _INTERRUPTED
+    if status == _INTERRUPTED:  # newer versions of Typer return it
         print("interrupted; nothing was written", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(status or 0)
 
 
 def _complain(message: str) -> int:

@@ -152,7 +152,7 @@ def test_help_and_data_list_need_no_framework() -> None:
 def test_long_text_is_cut_with_a_note(classifier: Path) -> None:
     result = run("predict", "classification", "--model", classifier, "--text", "good film " * 10_000)
     assert result.returncode == 0, result.stderr
-    assert "note: only the first" in result.stderr
+    assert "warning: 1 of 1 texts cut after 128 tokens" in result.stderr
     assert json.loads(result.stdout)["label"] in ("negative", "positive")
 
 
@@ -173,7 +173,10 @@ def test_models_that_are_not_there(classifier: Path, encoder: Path, tmp_path: Pa
 
 
 def test_empty_text(classifier: Path) -> None:
-    assert "--text is empty" in complaint("predict", "classification", "--model", classifier, "--text", "  ")
+    predict = ("predict", "classification", "--model", classifier, "--text")
+    assert "--text is empty" in complaint(*predict, "  ")
+    # A zero-width space is no white space to Python, but the tokenizer drops it.
+    assert "holds nothing that the tokenizer keeps" in complaint(*predict, "\u200b")
 
 
 def test_vocabulary_that_does_not_fit_the_weights(classifier: Path, tmp_path: Path) -> None:
@@ -238,6 +241,37 @@ def test_output_folder_that_cannot_be_used(encoder: Path, train_file: Path, tmp_
     assert "cannot write to folder" in complaint(*_finetune(encoder, train_file, train_file / "out"))
 
 
+def test_existing_empty_folder_is_filled(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """It may be a mounted volume, whose folder can be neither removed nor renamed."""
+    out = tmp_path / "volume"
+    out.mkdir()
+    number = out.stat().st_ino
+    result = run(*_finetune(encoder, train_file, out, "--epochs", "1"))
+    assert result.returncode == 0, result.stderr
+    assert out.stat().st_ino == number
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv", "volume"]
+    assert len(list(out.iterdir())) == 5
+    assert run("evaluate", "classification", "--model", out, "--data", train_file).returncode == 0
+
+
+def test_interrupt_writes_nothing(encoder: Path, tmp_path: Path) -> None:
+    """Ctrl-C in the middle of the training: one line, no traceback, no folder."""
+    command = [sys.executable, "-m", "d2lbert.cli", "finetune", "classification", "--model", str(encoder)]
+    command += ["--train", "sst2", "--dev", "sst2", "--out", str(tmp_path / "out"), "--epochs", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        head = ""
+        while "epoch 1" not in head:  # the progress bar says that the training has begun
+            head += process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.splitlines()[-1] == "interrupted; nothing was written"
+    assert "Traceback" not in head + stderr
+    assert not stdout
+    assert not list(tmp_path.iterdir())
+
+
 def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Path) -> None:
     """A limit on file size stops the writing of the weights in the middle, as a full disk does."""
 
@@ -258,6 +292,8 @@ def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Pat
     [
         ("--epochs", "0", "epochs is 0"),
         ("--lr", "-1", "learning_rate is -1.0"),
+        ("--lr", "nan", "learning_rate is nan"),
+        ("--seed", "-1", "seed is -1"),
         ("--max-length", "600", "takes 3 to 512 tokens"),
         ("--epochs", "many", "should be a valid integer"),
         ("--format", "xml", "unknown format 'xml'"),

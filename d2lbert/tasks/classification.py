@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,8 +28,23 @@ class Classification:
         return cls(sorted({example.label for example in examples if example.label is not None}))
 
     def encode(self, examples: Sequence[Sentence], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
-        """Return [CLS] text [SEP] for each example."""
-        return tokenizer.encode_batch([example.text for example in examples], max_length=max_length)
+        """Return [CLS] text [SEP] for each example; texts that had to be cut are counted in a warning.
+
+        Raises:
+            UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
+        """
+        texts = [example.text for example in examples]
+        encodings = tokenizer.encode_batch(texts, max_length=max_length)
+        cut = 0
+        for text, encoding in zip(texts, encodings, strict=True):
+            if len(encoding) == 2:
+                raise UserError(
+                    f"the text {text[:40]!r} holds nothing that the tokenizer keeps: give at least one word"
+                )
+            cut += len(encoding) == max_length and encoding.offsets[-2][1] < len(text.rstrip())
+        if cut:
+            warnings.warn(f"{cut:,} of {len(texts):,} texts cut after {max_length} tokens", stacklevel=2)
+        return encodings
 
     def targets(self, examples: Sequence[Sentence]) -> np.ndarray:
         """Return the index of each example's label, (N,)."""

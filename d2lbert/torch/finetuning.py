@@ -6,6 +6,7 @@ Shape legend: N texts of a batch, C labels.
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -54,12 +55,14 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "clip"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:  # false for nan, too
                 raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
         if not 0 <= self.warmup <= 1:
             raise UserError(f"training: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
         if self.max_length < 3:
             raise UserError(f"training: max_length is {self.max_length}; [CLS], a token and [SEP] need 3")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"training: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
 
 
 def fine_tune(
@@ -151,6 +154,19 @@ def compute_logits(
         batch = _arrange(encodings[start : start + batch_size], True, tokenizer)
         rows.append(model(**to_tensors(batch, device)).float().cpu().numpy())
     return np.concatenate(rows)
+
+
+def predict(
+    model: nn.Module,
+    task: Task,
+    tokenizer: WordPiece,
+    examples: Sequence[Any],
+    max_length: int = 128,
+    device: torch.device | str = "cpu",
+) -> list[dict[str, Any]]:
+    """Return the model's answer for each example, in the form of the task's ``describe``."""
+    logits = compute_logits(model, task.encode(examples, tokenizer, max_length), tokenizer, device)
+    return [task.describe(row) for row in logits]
 
 
 def _arrange(encodings: Sequence[Encoding], packed: bool, tokenizer: WordPiece) -> Batch:
