@@ -9,7 +9,9 @@ from d2lbert import UserError
 from d2lbert.data import Sentence
 from d2lbert.tasks.base import check_task
 from d2lbert.tasks.classification import Classification
+from d2lbert.text import WordPiece
 
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"])
 EXAMPLES = [Sentence("a", "positive"), Sentence("b", "negative"), Sentence("c", "positive")]
 
 
@@ -36,11 +38,23 @@ def test_answer_is_a_softmax() -> None:
     assert answer["probabilities"] == pytest.approx({"no": 0.25, "yes": 0.75})
 
 
+def test_cut_texts_are_counted(recwarn: pytest.WarningsRecorder) -> None:
+    task = Classification(["no", "yes"])
+    texts = [Sentence("good film"), Sentence("good good film"), Sentence("film " * 9 + "\n"), Sentence("good good ")]
+    encodings = task.encode(texts, TOKENIZER, max_length=4)
+    assert [len(encoding) for encoding in encodings] == [4, 4, 4, 4]
+    assert [str(warning.message) for warning in recwarn] == ["2 of 4 texts cut after 4 tokens"]
+    task.encode(texts, TOKENIZER, max_length=11)
+    assert len(recwarn) == 1
+
+
 def test_refusals() -> None:
     with pytest.raises(UserError, match="needs two labels"):
         Classification.of([Sentence("a", "x"), Sentence("b", "x")])
     with pytest.raises(UserError, match="unknown label 'postive': did you mean positive"):
         Classification(["negative", "positive"]).targets([Sentence("a", "postive")])
+    with pytest.raises(UserError, match="nothing that the tokenizer keeps"):
+        Classification(["no", "yes"]).encode([Sentence("film"), Sentence("\u200b")], TOKENIZER, 8)
     with pytest.raises(UserError, match=r"planned, not built.*'tagging'"):
         check_task("tagging")
     with pytest.raises(UserError, match="unknown task 'clasification': did you mean classification"):

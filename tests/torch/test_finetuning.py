@@ -14,7 +14,7 @@ from d2lbert.data import Sentence
 from d2lbert.tasks.classification import Classification
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, compute_logits, fine_tune
+from d2lbert.torch.finetuning import Training, compute_logits, fine_tune, predict
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
 
@@ -65,6 +65,8 @@ def test_it_learns() -> None:
     answer = compute_logits(model, TASK.encode([Sentence("the film a good plot", None)], TOKENIZER, 20), TOKENIZER)
     assert TASK.describe(answer[0])["label"] == "positive"
     assert not model.training
+    texts = [Sentence("a film"), Sentence("the film a good plot")]
+    assert predict(model, TASK, TOKENIZER, texts)[1] == TASK.describe(answer[0])
 
 
 def test_a_seed_gives_the_same_run_and_another_seed_another() -> None:
@@ -115,7 +117,10 @@ def test_decay_spares_biases_and_layer_norm() -> None:
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
 
 
-@pytest.mark.parametrize("change", [{"epochs": 0}, {"learning_rate": -1.0}, {"warmup": 1.5}, {"max_length": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [{"epochs": 0}, {"learning_rate": -1.0}, {"warmup": 1.5}, {"max_length": 2}, {"seed": -1}, {"clip": float("nan")}],
+)
 def test_settings_that_cannot_be(change: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"training: {next(iter(change))} is"):
         Training(**change)
