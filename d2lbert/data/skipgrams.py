@@ -17,7 +17,7 @@ from d2lbert.errors import UserError
 from d2lbert.text import Vocabulary
 
 PADDING = 0  # the id that fills a window with fewer than 2 W words
-_CHUNK = 100_000  # so many positions are worked on at a time; bounds the memory, and examples are shuffled within
+_CHUNK = 100_000  # so many positions are worked on at a time; bounds the memory, and positions are shuffled within
 
 
 class Batch(NamedTuple):
@@ -143,12 +143,13 @@ class Windows:
                 # A window over the seam of two chunks is cut: one position in 100,000 / W, not worth more code.
                 radii = self._random.integers(1, self.window + 1, size=len(ids[part]))
                 around = windows(ids[part], sentences[part], radii, self.window)
+                # Positions are shuffled, but the pairs of one position stay together: FastText saves work by that.
+                order = self._random.permutation(len(radii))
                 begin, end = start / len(ids), min(1.0, (start + _CHUNK) / len(ids))
-                yield ids[part], around, (epoch + begin) / epochs, (epoch + end) / epochs
+                yield ids[part][order], around[order], (epoch + begin) / epochs, (epoch + end) / epochs
 
     def _batches(self, inputs: np.ndarray, targets: np.ndarray, size: int, begin: float, end: float) -> Iterator[Batch]:
-        order = self._random.permutation(len(targets))
-        for start in range(0, len(order), size):
-            chosen = order[start : start + size]
-            progress = begin + (end - begin) * start / len(order)
-            yield Batch(inputs[chosen], targets[chosen], self.draw_noise(len(chosen), self.noise), progress)
+        for start in range(0, len(targets), size):
+            part = slice(start, start + size)
+            progress = begin + (end - begin) * start / len(targets)
+            yield Batch(inputs[part], targets[part], self.draw_noise(len(targets[part]), self.noise), progress)

@@ -114,19 +114,23 @@ def _ids(values: np.ndarray) -> nd.NDArray:
     return nd.array(values, dtype="int32")
 
 
-def train(model: gluon.Block, batches: Iterable[Batch], learning_rate: float = 0.025) -> list[float]:
-    """Train by stochastic gradient descent; the learning rate falls in a straight line to nearly nothing.
+def train(model: gluon.Block, batches: Iterable[Batch], learning_rate: float = 0.2) -> list[float]:
+    """Train with AdaGrad; the learning rate falls in a straight line to nearly nothing.
+
+    The programs of the papers take plain gradient steps, one example at a time. In a batch a frequent word occurs many
+    times, and its steps added up can overshoot without bound. AdaGrad (Duchi et al. 2011) divides each step by the root
+    of the sum of that number's squared gradients so far: small steps for frequent words, large ones for rare words.
 
     Args:
         model: one of the three models above.
         batches: from :meth:`d2lbert.data.skipgrams.Windows.skip_gram`, or ``cbow`` for :class:`Cbow`.
-        learning_rate: for each example; the steps of a batch add up. Keep a batch small beside the vocabulary: where
-            it holds a word very often, the sum of that word's steps can overshoot.
+        learning_rate: at the start.
 
     Returns:
         The mean loss of each batch.
     """
-    trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": learning_rate})
+    settings = {"learning_rate": learning_rate, "eps": 1e-14}
+    trainer = gluon.Trainer(model.collect_params(), "adagrad", settings)
     history = []
     for batch in batches:
         trainer.set_learning_rate(learning_rate * max(1e-4, 1 - batch.progress))

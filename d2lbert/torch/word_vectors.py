@@ -93,7 +93,9 @@ class FastText(nn.Module):
 
     def forward(self, inputs: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
         """Return the losses (B,) of centre words (B,), words of their windows (B,) and noise words (B, N)."""
-        given = self.input(self.rows[inputs])  # (B, G) -> (B, D)
+        # A batch holds the pairs of one centre word together, so each word's n-grams are added up once.
+        words, place = torch.unique(inputs, return_inverse=True)
+        given = self.input(self.rows[words])[place]  # (words, G) -> (words, D) -> (B, D)
         return negative_sampling_loss(given, self.output(targets), self.output(noise))
 
     @torch.no_grad()
@@ -116,20 +118,23 @@ def _initialize(given: Tensor, output: Tensor) -> None:
         output.zero_()
 
 
-def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.025) -> list[float]:
-    """Train by stochastic gradient descent; the learning rate falls in a straight line to nearly nothing.
+def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.2) -> list[float]:
+    """Train with AdaGrad; the learning rate falls in a straight line to nearly nothing.
+
+    The programs of the papers take plain gradient steps, one example at a time. In a batch a frequent word occurs many
+    times, and its steps added up can overshoot without bound. AdaGrad (Duchi et al. 2011) divides each step by the root
+    of the sum of that number's squared gradients so far: small steps for frequent words, large ones for rare words.
 
     Args:
         model: one of the three models above.
         batches: from :meth:`d2lbert.data.skipgrams.Windows.skip_gram`, or ``cbow`` for :class:`Cbow`.
-        learning_rate: for each example; the steps of a batch add up. Keep a batch small beside the vocabulary: where
-            it holds a word very often, the sum of that word's steps can overshoot.
+        learning_rate: at the start.
 
     Returns:
         The mean loss of each batch.
     """
     device = next(model.parameters()).device
-    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=learning_rate)
     history = []
     for batch in batches:
         optimizer.param_groups[0]["lr"] = learning_rate * max(1e-4, 1 - batch.progress)
@@ -137,6 +142,9 @@ def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.0
         losses = model(inputs, targets, noise)
         optimizer.zero_grad()
         losses.sum().backward()
-        optimizer.step()
+        # The gradient of a table is sparse: it names only the rows of this batch. PyTorch asks to be told in words that
+        # the format of such tensors need not be checked again at each step.
+        with torch.sparse.check_sparse_tensor_invariants(enable=False):
+            optimizer.step()
         history.append(losses.detach().mean().item())
     return history

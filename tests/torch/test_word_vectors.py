@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -37,8 +39,8 @@ def _trained(kind: str, sentences: list[list[str]], vocabulary: Vocabulary) -> t
         model: torch.nn.Module = FastText(vocabulary.words, 16, buckets=500)
     else:
         model = Cbow(len(vocabulary), 16) if kind == "cbow" else SkipGram(len(vocabulary), 16)
-    batches = examples.cbow(16, epochs=6) if kind == "cbow" else examples.skip_gram(16, epochs=6)
-    return model, train(model, batches, learning_rate=0.05 if kind == "skip_gram" else 0.2)
+    batches = examples.cbow(64, epochs=6) if kind == "cbow" else examples.skip_gram(64, epochs=6)
+    return model, train(model, batches)
 
 
 @pytest.mark.parametrize("kind", ["skip_gram", "cbow", "fasttext"])
@@ -58,20 +60,39 @@ def test_training_repeats_itself(sentences: list[list[str]], vocabulary: Vocabul
     assert torch.equal(first, second)
 
 
-def test_rate_is_for_each_example_and_falls_with_progress() -> None:
-    """One step moves the vector by rate x gradient, summed over the batch, and scaled by 1 - progress."""
-    moves = []
-    for count, progress in ((1, 0.0), (3, 0.0), (1, 0.75)):
-        model = SkipGram(4, 5)
+def test_steps_are_adagrads_with_a_falling_rate() -> None:
+    """Each number moves by rate (1 - progress) g / sqrt(sum of all g squared so far), g the gradient of the sum."""
+    torch.manual_seed(0)
+    model = SkipGram(6, 5)
+    with torch.no_grad():
+        model.input.weight.normal_()
+        model.output.weight.normal_()
+    rng = np.random.default_rng(1)
+    batches = [Batch(*rng.integers(1, 6, (2, 7)), rng.integers(1, 6, (7, 2)), progress) for progress in (0.0, 0.75)]
+    by_hand = copy.deepcopy(model)
+    squares = [torch.full_like(table, 1e-20) for table in by_hand.parameters()]
+    losses = []
+    for batch in batches:
+        by_hand.zero_grad()
+        loss = by_hand(*(torch.from_numpy(ids) for ids in batch[:3]))
+        loss.sum().backward()
+        losses.append(loss.mean().item())
         with torch.no_grad():
-            model.input.weight.fill_(0.3)
-            model.output.weight.fill_(0.2)
-        ids = np.full(count, 2)
-        train(model, [Batch(ids, ids + 1, np.ones((count, 2), dtype=np.int64), progress)], learning_rate=0.1)
-        moves.append((model.input.weight[2] - 0.3).detach())
-    assert moves[0].abs().min() > 1e-4
-    torch.testing.assert_close(moves[1], 3 * moves[0], atol=1e-6, rtol=1e-4)
-    torch.testing.assert_close(moves[2], 0.25 * moves[0], atol=1e-6, rtol=1e-3)
+            for table, total in zip(by_hand.parameters(), squares, strict=True):
+                gradient = table.grad.to_dense()
+                total += gradient**2
+                table -= 0.1 * (1 - batch.progress) * gradient / total.sqrt()
+    assert train(model, batches, learning_rate=0.1) == pytest.approx(losses, abs=1e-6)
+    for table, wanted in zip(model.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(table, wanted, atol=1e-6, rtol=1e-5)
+
+
+def test_a_batch_larger_than_the_vocabulary_stays_finite(sentences: list[list[str]], vocabulary: Vocabulary) -> None:
+    torch.manual_seed(0)
+    model = Cbow(len(vocabulary), 8)
+    history = train(model, Windows(sentences, vocabulary, threshold=1.0).cbow(2048, epochs=3), learning_rate=0.5)
+    assert np.isfinite(history).all()
+    assert history[-1] < history[0]
 
 
 def test_loss_does_not_overflow() -> None:
