@@ -94,7 +94,7 @@ def chromium() -> Iterator[webdriver.Chrome]:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-        driver.set_script_timeout(60)
+        driver.set_script_timeout(240)
         try:
             yield driver
         finally:
