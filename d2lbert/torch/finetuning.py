@@ -90,7 +90,8 @@ def fine_tune(
     seed_everything(settings.seed)
     order = np.random.default_rng(settings.seed)
     model.to(device)
-    optimizer = torch.optim.AdamW(decay_groups(model, settings.weight_decay), lr=settings.learning_rate)
+    groups = decay_groups(model, settings.weight_decay)
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)  # one pass over the memory, not ten
     steps = settings.epochs * -(-len(train) // settings.batch_size)
     warmup = int(settings.warmup * steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
