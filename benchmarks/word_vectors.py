@@ -1,8 +1,8 @@
 """Word vectors learned from the same Wikipedia text: ours beside gensim's, for skip-gram, CBOW and fastText.
 
-Both sides get the same words in the same order, the same vocabulary, vector size, window, noise words, thinning and number of
-epochs, and run on one thread, one after the other. Quality: Google's analogies and eight sets of scored word pairs.
-Speed: tokens of the text a second, all epochs counted, by processor time (and by the clock).
+Both sides get the same words in the same order, the same vocabulary, vector size, window, noise words, thinning and
+number of epochs, and run on one thread, one after the other. Quality: Google's analogies and eight sets of scored word
+pairs. Speed: tokens of the text a second, all epochs counted, by processor time (and by the clock).
 
     python benchmarks/word_vectors.py            # needs D2LBERT_DATA for the real text
 """
