@@ -21,7 +21,6 @@ from d2lbert import data
 from d2lbert.data.batching import pack
 from d2lbert.data.examples import WordInContext
 from d2lbert.text import WordPiece
-from d2lbert.text.encoding import Encoding
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.runtime import to_tensors
 from d2lbert.zoo import locate
@@ -30,13 +29,11 @@ BATCH = 64
 RESAMPLES = 2000
 
 
-def pieces_of(sentence: str, index: int, encoding: Encoding) -> list[int]:
-    """Return the places of the pieces that make the word number ``index`` (from 0) of a space-separated sentence."""
+def characters_of(sentence: str, index: int) -> tuple[int, int]:
+    """Return where word number ``index`` (from 0) of a sentence begins and the first character after it."""
     words = sentence.split(" ")
     start = sum(len(word) + 1 for word in words[:index])
-    end = start + len(words[index])
-    spans = enumerate(zip(encoding.offsets, encoding.special, strict=True))
-    return [place for place, ((left, right), special) in spans if not special and left < end and right > start]
+    return start, start + len(words[index])
 
 
 @torch.inference_mode()
@@ -54,7 +51,8 @@ def word_vectors(
         states = model(**to_tensors(batch), output_hidden_states=True).hidden_states
         stacked = torch.stack(states)  # (layers + 1, R, L, D)
         for number, (row, column) in enumerate(batch.starts, start=begin):
-            places = [column + place for place in pieces_of(sentences[number], indices[number], encodings[number])]
+            start, end = characters_of(sentences[number], indices[number])
+            places = [column + place for place in encodings[number].tokens_between(start, end)]
             vectors.append(stacked[:, row, places].mean(1).numpy())
     return np.stack(vectors)
 

@@ -258,7 +258,13 @@ def test_interrupt_writes_nothing(encoder: Path, tmp_path: Path) -> None:
     """Ctrl-C in the middle of the training: one line, no traceback, no folder."""
     command = [sys.executable, "-m", "d2lbert.cli", "finetune", "classification", "--model", str(encoder)]
     command += ["--train", "sst2", "--dev", "sst2", "--out", str(tmp_path / "out"), "--epochs", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+
+    def listen() -> None:  # a shell that starts the tests in the background makes their children deaf to Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen
+    ) as process:
         assert process.stderr is not None
         head = ""
         while "epoch 1" not in head:  # the progress bar says that the training has begun

@@ -32,6 +32,18 @@ class Encoding:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def tokens_between(self, start: int, end: int, segment: int = 0) -> list[int]:
+        """Return the places of the tokens that overlap the characters ``start`` to ``end`` of the text ``segment``.
+
+        ``end`` is the first character that is out. Added tokens never count; the list is empty where the text was cut
+        off before ``start``, or where the characters are white space.
+        """
+        return [
+            place
+            for place, (left, right) in enumerate(self.offsets)
+            if not self.special[place] and self.segment_ids[place] == segment and left < end and right > start
+        ]
+
 
 class Pieces(NamedTuple):
     """The pieces of one text, without special tokens around them."""

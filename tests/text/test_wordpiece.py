@@ -43,6 +43,17 @@ def test_a_pair_has_segments_special_tokens_and_offsets_into_each_text(small: Wo
     assert len(encoding) == 7
 
 
+def test_tokens_between_characters_are_those_that_overlap_them(small: WordPiece) -> None:
+    encoding = small.encode("unaff play", "play!")
+    assert encoding.tokens == ["[CLS]", "un", "##aff", "play", "[SEP]", "play", "!", "[SEP]"]
+    assert encoding.tokens_between(0, 5) == [1, 2]
+    assert encoding.tokens_between(1, 3) == [1, 2]  # a part of either piece is enough
+    assert encoding.tokens_between(5, 6) == []  # the space
+    assert encoding.tokens_between(6, 10) == [3]
+    assert encoding.tokens_between(0, 4, segment=1) == [5]
+    assert small.encode("unaff play", max_length=4).tokens_between(6, 10) == []  # cut off
+
+
 def test_a_word_of_100_characters_is_searched_and_one_of_101_is_not() -> None:
     tokenizer = WordPiece([*SPECIAL_TOKENS, "x", "##x"])
     assert tokenizer.tokenize("x" * 100) == ["x"] + ["##x"] * 99
