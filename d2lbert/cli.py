@@ -112,11 +112,13 @@ def evaluate(
     check_task(task)
     from d2lbert.tasks.classification import Classification
     from d2lbert.torch.finetuning import compute_logits
+    from d2lbert.torch.runtime import best_device
 
     classifier, tokenizer = _load_classifier(model, max_length)
     chosen = Classification(classifier.labels)
     examples = _read(data_set, split, format, list(chosen.labels))
-    logits = compute_logits(classifier, chosen.encode(examples, tokenizer, max_length), tokenizer)
+    device = best_device()
+    logits = compute_logits(classifier.to(device), chosen.encode(examples, tokenizer, max_length), tokenizer, device)
     print(json.dumps({**chosen.metrics(chosen.targets(examples), logits), "examples": len(examples)}))
 
 
@@ -134,10 +136,12 @@ def predict(
     from d2lbert.data import Sentence
     from d2lbert.tasks.classification import Classification
     from d2lbert.torch.finetuning import predict as answer
+    from d2lbert.torch.runtime import best_device
 
     classifier, tokenizer = _load_classifier(model, max_length)
     examples = [Sentence(one) for one in text]
-    answers = answer(classifier, Classification(classifier.labels), tokenizer, examples, max_length)
+    device = best_device()
+    answers = answer(classifier.to(device), Classification(classifier.labels), tokenizer, examples, max_length, device)
     for one, found in zip(text, answers, strict=True):
         print(json.dumps({"text": one if len(one) <= 200 else one[:200] + "...", **found}))
 

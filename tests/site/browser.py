@@ -42,6 +42,8 @@ const spans = article.querySelectorAll('.math').length;
 const drawn = article.querySelectorAll('.math mjx-container').length;
 if (drawn < spans) problems.push(`mathematics: ${drawn} of ${spans} formulas drawn`);
 if (document.querySelector('mjx-merror')) problems.push('mathematics: an error in a formula');
+for (const node of document.querySelectorAll('mjx-container mjx-mtext'))
+  if (node.style.color === 'red') problems.push('mathematics: a command that MathJax does not know');
 const clone = article.cloneNode(true);
 clone.querySelectorAll('pre, code, script, style, mjx-container').forEach(node => node.remove());
 const text = clone.textContent;

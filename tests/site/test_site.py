@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,10 @@ def test_dark_mode_can_be_chosen(driver: webdriver.Chrome, site: Path) -> None:
         ("<article><img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></article>", "without alternative text"),
         ("<article><img alt='a picture' src='nothing.png'></article>", "answered 404"),
         ("<article><span class='math'>\\(x\\)</span></article>", "0 of 1 formulas"),
+        (
+            "<script src='tex-mml-chtml.js'></script><article><span class='math'>\\(\\wrong{x}\\)</span></article>",
+            "does not know",
+        ),
         ("<article>the sum $$x$$</article>", "raw markup"),
         ("<article>score {glue:text}`x`</article>", "raw markup"),
         ("<article><div style='width: 900px'>wide</div></article>", "px wide on a phone"),
@@ -102,6 +107,7 @@ def test_dark_mode_can_be_chosen(driver: webdriver.Chrome, site: Path) -> None:
     ],
 )
 def test_bad_page_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, problem: str) -> None:
+    shutil.copy(ROOT / "site" / "extra" / "mathjax" / "tex-mml-chtml.js", tmp_path)
     (tmp_path / "page.html").write_text(GOOD.replace("<article><p>Hello</p></article>", page))
     with served(tmp_path) as address:
         assert any(problem in found for found in inspect(driver, f"{address}/page.html"))
