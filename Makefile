@@ -4,8 +4,8 @@ RUN = .venv/bin/python
 
 .PHONY: book test check notebooks bench clean
 
-book: .venv/ready  ## run every chapter and build the site in _build/html
-	$(RUN) tools/build_book.py
+book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
+	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
 
 test: check  ## prove everything
 	$(RUN) -m pytest -q tests
