@@ -63,7 +63,7 @@ def finetune(
     out: Annotated[Path, typer.Option("--out", help="folder for the trained model; must be new or empty")],
     format: Format = None,
     epochs: Annotated[int, typer.Option("--epochs")] = 3,
-    batch_size: Annotated[int, typer.Option("--batch-size")] = 32,
+    batch_size: Annotated[int, typer.Option("--batch-size")] = 16,
     lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 1e-4,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     max_length: MaxLength = 128,

@@ -44,7 +44,7 @@ class Training:
     """
 
     epochs: int = 3
-    batch_size: int = 32
+    batch_size: int = 16
     learning_rate: float = 1e-4
     warmup: float = 0.1
     weight_decay: float = 0.01
