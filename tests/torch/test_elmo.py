@@ -1,0 +1,106 @@
+"""ELMo's files: what is loaded, and the one line for what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError
+from d2lbert.config import ElmoConfig
+from d2lbert.text.characters import WordCharacters
+from d2lbert.torch.elmo import Elmo
+
+h5py = pytest.importorskip("h5py")
+SMALL = ElmoConfig(char_embedding_size=2, filters=((1, 3), (2, 4)), max_characters=9, projection_size=5, hidden_size=6)
+
+
+def write_files(folder: Path, config: ElmoConfig = SMALL, leave_out: str = "") -> tuple[Path, Path]:
+    """Write options and weights in AllenNLP's layout, filled with ones."""
+    filters, size = config.num_filters, config.projection_size
+    arrays = {"char_embed": (config.num_characters - 1, config.char_embedding_size)}
+    for number, (width, count) in enumerate(config.filters):
+        arrays[f"CNN/W_cnn_{number}"] = (1, width, config.char_embedding_size, count)
+        arrays[f"CNN/b_cnn_{number}"] = (count,)
+    for number in range(config.num_highway_layers):
+        for kind in ("carry", "transform"):
+            arrays[f"CNN_high_{number}/W_{kind}"] = (filters, filters)
+            arrays[f"CNN_high_{number}/b_{kind}"] = (filters,)
+    arrays |= {"CNN_proj/W_proj": (filters, size), "CNN_proj/b_proj": (size,)}
+    for direction in range(2):
+        for layer in range(config.num_layers):
+            prefix = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            arrays[f"{prefix}/W_0"] = (2 * size, 4 * config.hidden_size)
+            arrays[f"{prefix}/B"] = (4 * config.hidden_size,)
+            arrays[f"{prefix}/W_P_0"] = (config.hidden_size, size)
+    with h5py.File(folder / "weights.hdf5", "w") as file:
+        for name, shape in arrays.items():
+            if name != leave_out:
+                file[name] = np.ones(shape)
+    (folder / "options.json").write_text(json.dumps(SMALL.to_options()))
+    return folder / "options.json", folder / "weights.hdf5"
+
+
+def test_options_and_weights_are_read(tmp_path: Path) -> None:
+    model = Elmo.from_files(*write_files(tmp_path))
+    assert model.config == SMALL
+    assert not model.training
+    bias = model.backward_layers[1].input.bias.detach().numpy()
+    assert bias.tolist() == [1] * 6 + [2] * 6 + [1] * 12  # TensorFlow's forget gate adds one
+    assert model.words.characters.weight[0].abs().sum() == 0  # no word, no vector
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("no options", r"cannot read .*options\.json"),
+        ("no weights", r"there is no file .*weights\.hdf5"),
+        ("cut off", r"is not a whole HDF5 file"),
+        ("other sizes", r"has shape .* but the options ask for .*: weights and options are not of one model"),
+        ("array left out", r"lacks the array .*CNN_proj/b_proj.*: weights and options are not of one model"),
+        ("wrong options", r"holds no ELMo options .*: give the options\.json"),
+        ("unknown activation", r"options\.json: .*activation 'swish'"),
+    ],
+)
+def test_files_that_do_not_fit_are_one_line(tmp_path: Path, change: str, message: str) -> None:
+    config = SMALL.replace(projection_size=4) if change == "other sizes" else SMALL
+    options, weights = write_files(tmp_path, config, "CNN_proj/b_proj" if change == "array left out" else "")
+    if change == "no options":
+        options.unlink()
+    elif change == "no weights":
+        weights.unlink()
+    elif change == "cut off":
+        weights.write_bytes(weights.read_bytes()[:3000])
+    elif change == "wrong options":
+        options.write_text('{"lstm": {}}')
+    elif change == "unknown activation":
+        options.write_text(options.read_text().replace("relu", "swish"))
+    with pytest.raises(UserError, match=message) as caught:
+        Elmo.from_files(options, weights)
+    assert "\n" not in str(caught.value)
+
+
+def test_filters_wider_than_a_word_are_refused() -> None:
+    with pytest.raises(UserError, match="the widest filter spans 5 characters"):
+        SMALL.replace(filters=((5, 2),), max_characters=4)
+
+
+def test_a_word_is_its_bytes_between_markers() -> None:
+    characters = WordCharacters(6)
+    assert characters.word("ab").tolist() == [259, 98, 99, 260, 261, 261]
+    assert characters.word("é").tolist() == [259, 0xC3 + 1, 0xA9 + 1, 260, 261, 261]
+    assert characters.word("abcdefg").tolist() == [259, 98, 99, 100, 101, 260]  # cut off
+    assert characters.word("<S>").tolist() == [259, 257, 260, 261, 261, 261]
+
+
+def test_a_batch_has_markers_and_a_mask() -> None:
+    characters = WordCharacters(6)
+    ids, mask = characters.batch([["a", "b"], []])
+    assert ids.shape == (2, 4, 6)
+    assert mask.tolist() == [[True] * 4, [True, True, False, False]]
+    assert ids[1, 1].tolist() == characters.word("</S>").tolist()
+    assert ids[1, 2:].sum() == 0
+    with pytest.raises(UserError, match="no sentence"):
+        characters.batch([])
