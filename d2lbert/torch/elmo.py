@@ -212,3 +212,70 @@ class ScalarMix(nn.Module):
         """Mix tensors of one shape."""
         weights = self.scores.softmax(dim=0)
         return self.gamma * sum(weight * layer for weight, layer in zip(weights, layers, strict=True))
+
+
+class BidirectionalLanguageModel(nn.Module):
+    """ELMo's training task: each direction guesses its next word (Peters et al. 2018, section 3.1).
+
+    The loss is the sum over both directions of -log p(next word). The two share the softmax, as they share the
+    character network.
+
+    Args:
+        elmo: the network.
+        vocab_size: V, the number of words that can be guessed.
+        dropout: rate on the inputs of the LSTMs' softmax.
+        noise: probability (V,) of each word as a wrong answer in the sampled softmax; proportional to its count, say.
+        samples: wrong answers drawn for each batch; 0 for the full softmax.
+    """
+
+    def __init__(
+        self, elmo: Elmo, vocab_size: int, dropout: float = 0.1, noise: Tensor | None = None, samples: int = 0
+    ) -> None:
+        super().__init__()
+        self.elmo = elmo
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(elmo.config.projection_size, vocab_size)
+        self.samples = samples
+        self.noise: Tensor
+        self.register_buffer("noise", noise if noise is not None else torch.full((vocab_size,), 1 / vocab_size))
+
+    def forward(self, char_ids: Tensor, mask: Tensor, word_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return -log p of every guessed word, forward (n,) and backward (n,); n = words + one marker a sentence.
+
+        Forward guesses all but the first marker, backward all but the last one. In training mode with ``samples``
+        the probability is that of the sampled softmax; in evaluation it is always the full one.
+
+        Args:
+            char_ids: (B, T, W).  mask: (B, T).  word_ids: (B, T), what is to be guessed, markers included.
+        """
+        top = self.dropout(self.elmo(char_ids, mask).layers[-1])  # (B, T, 2 D)
+        ahead, back = top.chunk(2, dim=-1)
+        follows = mask[:, 1:]  # (B, T - 1): places that have a next word
+        forward = self._loss(ahead[:, :-1][follows], word_ids[:, 1:][follows])
+        backward = self._loss(back[:, 1:][follows], word_ids[:, :-1][follows])
+        return forward, backward
+
+    def _loss(self, states: Tensor, targets: Tensor) -> Tensor:
+        """Return -log p of the targets (n,) from states (n, D)."""
+        if self.training and self.samples:
+            return sampled_softmax_loss(states, targets, self.output, self.noise, self.samples)
+        return nn.functional.cross_entropy(self.output(states), targets, reduction="none")
+
+
+def sampled_softmax_loss(states: Tensor, targets: Tensor, output: nn.Linear, noise: Tensor, samples: int) -> Tensor:
+    """Return -log of a softmax over the right word and some wrong ones (Jean et al. 2015, section 3.2).
+
+    One set of wrong words serves the whole batch. A word that is drawn often would be pushed down often: subtracting
+    the logarithm of its expected count from its score makes up for that, and the sum below the line becomes an unbiased
+    estimate of the full one. The right word is always there, its count is one. (The paper corrects it, too.) A drawn
+    word that is the right one does not count as wrong.
+
+    Args:
+        states: (n, D).  targets: (n,).  output: the full softmax, V rows.  noise: (V,), probabilities of drawing.
+        samples: S, how many are drawn, with replacement.
+    """
+    drawn = torch.multinomial(noise, samples, replacement=True)  # (S,)
+    right = (states * output.weight[targets]).sum(-1) + output.bias[targets]  # (n,)
+    wrong = states @ output.weight[drawn].T + output.bias[drawn] - (noise[drawn] * samples).log()  # (n, S)
+    wrong = wrong.masked_fill(drawn == targets.unsqueeze(1), -torch.inf)
+    return torch.cat([right.unsqueeze(1), wrong], dim=1).logsumexp(dim=1) - right

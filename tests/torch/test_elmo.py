@@ -1,17 +1,20 @@
-"""ELMo's files: what is loaded, and the one line for what is not."""
+"""ELMo's files, its input and its training task."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from random_parameters import randomize
 
 from d2lbert import UserError
 from d2lbert.config import ElmoConfig
 from d2lbert.text.characters import WordCharacters
-from d2lbert.torch.elmo import Elmo
+from d2lbert.torch.elmo import BidirectionalLanguageModel, Elmo, sampled_softmax_loss
 
 h5py = pytest.importorskip("h5py")
 SMALL = ElmoConfig(char_embedding_size=2, filters=((1, 3), (2, 4)), max_characters=9, projection_size=5, hidden_size=6)
@@ -104,3 +107,65 @@ def test_a_batch_has_markers_and_a_mask() -> None:
     assert ids[1, 2:].sum() == 0
     with pytest.raises(UserError, match="no sentence"):
         characters.batch([])
+
+
+SENTENCES = [["the", "river", "bank"], ["money"]]
+WORD_IDS = torch.tensor([[0, 2, 3, 4, 1], [0, 5, 1, 6, 6]])  # <S> 0, </S> 1, padding 6
+
+
+def language_model(**settings: Any) -> BidirectionalLanguageModel:
+    model = BidirectionalLanguageModel(Elmo(SMALL), 7, dropout=0.0, **settings)
+    randomize(model, seed=4, standard_deviation=0.5)
+    return model
+
+
+def batch(sentences: list[list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    ids, mask = WordCharacters(SMALL.max_characters).batch(sentences)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def test_each_direction_guesses_its_next_word() -> None:
+    model = language_model()
+    ids, mask = batch(SENTENCES)
+    forward, backward = model(ids, mask, WORD_IDS)
+    top = model.elmo(ids, mask).layers[-1]
+    ahead, back = top.chunk(2, dim=-1)
+    guesses = [(row, place) for row, length in enumerate([5, 3]) for place in range(length - 1)]
+    assert len(forward) == len(backward) == len(guesses) == 6
+    for found, (row, place) in zip(forward, guesses, strict=True):
+        expected = -model.output(ahead[row, place]).log_softmax(0)[WORD_IDS[row, place + 1]]
+        assert found.item() == pytest.approx(expected.item(), abs=1e-5)
+    for found, (row, place) in zip(backward, guesses, strict=True):
+        expected = -model.output(back[row, place + 1]).log_softmax(0)[WORD_IDS[row, place]]
+        assert found.item() == pytest.approx(expected.item(), abs=1e-5)
+
+
+def test_no_direction_sees_the_word_that_it_guesses() -> None:
+    model = language_model()
+    one = model(*batch([["the", "river", "bank"]]), WORD_IDS[:1])
+    two = model(*batch([["the", "river", "money"]]), WORD_IDS[:1])  # same targets, the last word written otherwise
+    assert torch.allclose(one[0][:3], two[0][:3], atol=1e-6)  # forward guesses the, river and the last word alike
+    assert not torch.allclose(one[0][3], two[0][3], atol=1e-5)  # and the end with the last word known
+    assert torch.allclose(one[1][3], two[1][3], atol=1e-6)  # backward guesses the last word from the end marker alone
+    assert not torch.allclose(one[1][2], two[1][2], atol=1e-5)
+
+
+def test_the_sampled_softmax_comes_near_the_full_one() -> None:
+    generator = torch.Generator().manual_seed(5)
+    states, targets = torch.randn(40, 5, generator=generator), torch.randint(6, (40,), generator=generator)
+    output = torch.nn.Linear(5, 6)
+    randomize(output, seed=6, standard_deviation=0.7)
+    noise = torch.tensor([0.4, 0.25, 0.15, 0.1, 0.07, 0.03])
+    full = torch.nn.functional.cross_entropy(output(states), targets, reduction="none")
+    torch.manual_seed(7)
+    sampled = sampled_softmax_loss(states, targets, output, noise, 40_000)
+    assert (sampled - full).abs().max() < 0.1
+    uncorrected = sampled_softmax_loss(states, targets, output, torch.full((6,), 1 / 6), 3)
+    assert (uncorrected - full).abs().max() > 0.1  # a few samples are only an estimate
+
+
+def test_samples_are_for_training_alone() -> None:
+    ids, mask = batch(SENTENCES)
+    full, sampled = language_model(), language_model(samples=2)
+    assert torch.equal(full.eval()(ids, mask, WORD_IDS)[0], sampled.eval()(ids, mask, WORD_IDS)[0])
+    assert not torch.equal(full.train()(ids, mask, WORD_IDS)[0], sampled.train()(ids, mask, WORD_IDS)[0])
