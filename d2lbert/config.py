@@ -116,7 +116,7 @@ class BertConfig:
 
 @dataclass(frozen=True)
 class ElmoConfig:
-    """Sizes of an ELMo language model. The defaults are those of the published one (Peters et al. 2018, section 4).
+    """Sizes of an ELMo language model. The defaults are the published one's (Peters et al. 2018, section 3.4).
 
     Fields:
         num_characters: rows of the character table: 256 bytes, five markers, and row 0 for "no word".

@@ -139,6 +139,13 @@ def write_folder(
         tensors: Hugging Face name -> array.
         fields: more fields for ``config.json``, such as the label names.
     """
+    write_tensors(folder, tensors)
+    values = {**config.to_dict(), **(fields or {})}
+    write_text(Path(folder) / CONFIG_FILE, json.dumps(values, indent=2) + "\n")
+
+
+def write_tensors(folder: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write ``model.safetensors`` atomically."""
     with atomic(Path(folder) / WEIGHTS_FILE) as temporary:
         contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
         try:
@@ -146,8 +153,6 @@ def write_folder(
             save_file(contiguous, temporary, metadata={"format": "pt"})
         except SafetensorError as error:
             raise OSError(f"{error}") from None
-    values = {**config.to_dict(), **(fields or {})}
-    write_text(Path(folder) / CONFIG_FILE, json.dumps(values, indent=2) + "\n")
 
 
 def read_elmo(path: str | Path) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ vector in one direction, C size of an LSTM's cell, N layers. In every mask, True
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from d2lbert.config import ElmoConfig
+from d2lbert.files import write_text
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights import elmo_parameters, read_elmo
+from d2lbert.weights import elmo_parameters, read_elmo, read_tensors, select, write_tensors
 
+OPTIONS_FILE = "options.json"
 State = tuple[Tensor, Tensor]  # projected state (B, D) and cell (B, C) of one layer
 
 
@@ -178,6 +181,28 @@ class Elmo(nn.Module):
         arrays = elmo_parameters(read_elmo(weights), model.config, shapes, weights)
         model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
         return model.eval()
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Elmo:
+        """Load a folder that :meth:`save_pretrained` has written.
+
+        Raises:
+            UserError: a file is missing or damaged, or options and weights are not of one model.
+        """
+        model = cls(ElmoConfig.from_options(Path(folder) / OPTIONS_FILE))
+        tensors = read_tensors(folder)
+        shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        chosen = select(tensors, {name: name for name in shapes}, shapes, folder)
+        model.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()})
+        return model.eval()
+
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``options.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        arrays = {name: value.detach().float().cpu().numpy() for name, value in self.state_dict().items()}
+        if half:
+            arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
+        write_tensors(folder, arrays)
+        write_text(Path(folder) / OPTIONS_FILE, json.dumps(self.config.to_options(), indent=2) + "\n")
 
     @torch.inference_mode()
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:

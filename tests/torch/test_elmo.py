@@ -169,3 +169,19 @@ def test_samples_are_for_training_alone() -> None:
     full, sampled = language_model(), language_model(samples=2)
     assert torch.equal(full.eval()(ids, mask, WORD_IDS)[0], sampled.eval()(ids, mask, WORD_IDS)[0])
     assert not torch.equal(full.train()(ids, mask, WORD_IDS)[0], sampled.train()(ids, mask, WORD_IDS)[0])
+
+
+def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
+    model = Elmo(SMALL)
+    randomize(model, seed=8)
+    model.save_pretrained(tmp_path / "full")
+    model.save_pretrained(tmp_path / "half", half=True)
+    for name, value in Elmo.from_pretrained(tmp_path / "full").state_dict().items():
+        assert torch.equal(value, model.state_dict()[name])
+    for name, value in Elmo.from_pretrained(tmp_path / "half").state_dict().items():
+        assert (value - model.state_dict()[name]).abs().max() < 1e-3
+    sizes = [(tmp_path / kind / "model.safetensors").stat().st_size for kind in ("full", "half")]
+    assert sizes[1] < 0.7 * sizes[0]
+    (tmp_path / "full" / "options.json").write_text(json.dumps(SMALL.replace(hidden_size=8).to_options()))
+    with pytest.raises(UserError, match="are not of one model"):
+        Elmo.from_pretrained(tmp_path / "full")
