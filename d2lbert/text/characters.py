@@ -1,10 +1,13 @@
-"""Text as a sequence of characters: the smallest vocabulary, the longest sequences."""
+"""Text as characters: a vocabulary of its own, or the bytes of each word (ELMo)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from d2lbert.errors import UserError
 from d2lbert.text.encoding import PAD, UNKNOWN
 from d2lbert.text.vocab import Vocabulary
 
@@ -51,3 +54,54 @@ class CharacterVocabulary:
             elif character not in specials:
                 characters.append(character)
         return "".join(characters)
+
+
+# The ids of ELMo's characters: bytes 0 to 255, then these markers. All are raised by one in the arrays below, so that
+# 0 can mean "no word here".
+WORD_BEGIN, WORD_END, NO_CHARACTER = 258, 259, 260
+SENTENCE_BEGIN, SENTENCE_END = "<S>", "</S>"  # stand for one character each, which no text can hold
+_MARKERS = {SENTENCE_BEGIN: [256], SENTENCE_END: [257]}
+
+
+class WordCharacters:
+    """Words as rows of UTF-8 bytes, the input of ELMo (Peters et al. 2018). No word is ever unknown.
+
+    Args:
+        max_characters: W, entries for a word; two of them mark its begin and its end. Longer words are cut off.
+    """
+
+    def __init__(self, max_characters: int = 50) -> None:
+        if max_characters < 3:
+            raise UserError(f"max_characters is {max_characters}; a character and two markers need 3")
+        self.max_characters = max_characters
+        self._rows: dict[str, np.ndarray] = {}  # a text repeats most of its words
+
+    def word(self, word: str) -> np.ndarray:
+        """Return the ids of one word, (W,)."""
+        row = self._rows.get(word)
+        if row is None:
+            characters = _MARKERS.get(word) or list(word.encode("utf-8", "replace")[: self.max_characters - 2])
+            filled = [WORD_BEGIN, *characters, WORD_END]
+            row = np.full(self.max_characters, NO_CHARACTER + 1)
+            row[: len(filled)] = np.array(filled) + 1
+            self._rows[word] = row
+        return row
+
+    def batch(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids (B, T, W) of sentences and their mask (B, T), True where a word stands.
+
+        Each sentence begins with a marker and ends with one, so T is two more than the longest has words.
+
+        Raises:
+            UserError: there is no sentence.
+        """
+        if not sentences:
+            raise UserError("there is no sentence to turn into characters: give at least one")
+        longest = max(len(sentence) for sentence in sentences) + 2
+        ids = np.zeros((len(sentences), longest, self.max_characters), dtype=np.int64)
+        mask = np.zeros((len(sentences), longest), dtype=bool)
+        for number, sentence in enumerate(sentences):
+            rows = [self.word(word) for word in (SENTENCE_BEGIN, *sentence, SENTENCE_END)]
+            ids[number, : len(rows)] = rows
+            mask[number, : len(rows)] = True
+        return ids, mask
