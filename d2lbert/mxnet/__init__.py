@@ -21,5 +21,6 @@ except ImportError as error:
     ) from None
 
 from d2lbert.mxnet.bert import BertModel  # noqa: E402
+from d2lbert.mxnet.translation import Transformer  # noqa: E402
 
-__all__ = ["BertModel", "MxnetMissing"]
+__all__ = ["BertModel", "MxnetMissing", "Transformer"]
