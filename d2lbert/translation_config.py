@@ -171,3 +171,37 @@ def transformer_preset(name: str, vocab_size: int | None = None) -> TransformerC
         raise unknown_name("preset", name, TRANSFORMER_PRESETS)
     config = TRANSFORMER_PRESETS[name]
     return config if vocab_size is None else config.replace(source_vocab_size=vocab_size, target_vocab_size=vocab_size)
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig(TranslationConfig):
+    """Sizes of a recurrent encoder-decoder. The defaults are half of those of Bahdanau et al. (2015, appendix A.2.3).
+
+    Fields besides those of :class:`TranslationConfig`:
+        embedding_size: E, the width of a token's vector.
+        num_hidden_layers: recurrent layers of the encoder and of the decoder.
+        cell: ``"gru"`` or ``"lstm"``.
+        attention: ``"none"`` (one context vector for the whole source), ``"additive"`` or ``"dot"``.
+        bidirectional: the encoder reads from both ends, each direction with half of ``hidden_size``.
+    """
+
+    model_type: ClassVar[str] = "seq2seq"
+
+    embedding_size: int = 256
+    num_hidden_layers: int = 1
+    cell: str = "gru"
+    attention: str = "additive"
+    bidirectional: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("embedding_size", "num_hidden_layers"):
+            self._at_least_one(name)
+        for name, known in (("cell", ("gru", "lstm")), ("attention", ("none", "additive", "dot"))):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
+        if self.bidirectional and self.hidden_size % 2:
+            raise UserError(
+                f"configuration: hidden_size {self.hidden_size} cannot be halved for two directions; "
+                "make it even or set bidirectional to false"
+            )

@@ -1,6 +1,7 @@
 """The PyTorch edition of every model."""
 
 from d2lbert.torch.bert import BertModel
+from d2lbert.torch.seq2seq import Seq2Seq
 from d2lbert.torch.translation import Transformer
 
-__all__ = ["BertModel", "Transformer"]
+__all__ = ["BertModel", "Seq2Seq", "Transformer"]
