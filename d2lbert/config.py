@@ -58,8 +58,7 @@ class BertConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_type(field, getattr(self, field.name))
+        check_types(self)
         for name in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
@@ -146,6 +145,7 @@ class ElmoConfig:
     skip_connections: bool = True
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("char_embedding_size", "projection_size", "hidden_size", "num_layers", "max_characters"):
             if getattr(self, name) < 1:
                 raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
@@ -218,12 +218,13 @@ class ElmoConfig:
         return dataclasses.replace(self, **changes)
 
 
-def _check_type(field: dataclasses.Field[Any], value: Any) -> None:
-    """Refuse a value that is not of its default's type; an integer will do for a real number."""
-    wanted = type(field.default)
-    allowed = (int, float) if wanted is float else (wanted,)
-    if isinstance(value, bool) or not isinstance(value, allowed):
-        raise UserError(f"configuration: {field.name} is {value!r}; it must be of type {wanted.__name__}")
+def check_types(config: Any) -> None:
+    """Refuse values of a configuration that are not of their defaults' type; an integer will do for a real number."""
+    for field in dataclasses.fields(config):
+        value, wanted = getattr(config, field.name), type(field.default)
+        allowed = (int, float) if wanted is float else (wanted,)
+        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, allowed):
+            raise UserError(f"configuration: {field.name} is {value!r}; it must be of type {wanted.__name__}")
 
 
 def _preset(layers: int, hidden: int) -> BertConfig:

@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from d2lbert.config import BertConfig, ElmoConfig
+from d2lbert.config import ElmoConfig
 from d2lbert.errors import UserError
 from d2lbert.files import atomic, write_text
 
@@ -122,14 +122,44 @@ def select(
     return {ours: tensors[theirs] for ours, theirs in names.items()}
 
 
+def match(
+    tensors: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], origin: str | Path
+) -> dict[str, np.ndarray]:
+    """Return the tensors of a file that must hold a model's parameters, under our own names, and nothing else.
+
+    Args:
+        shapes: name -> the shape that the configuration asks for.
+        origin: the folder, for messages.
+
+    Raises:
+        UserError: a tensor is missing, too many, or of another shape.
+    """
+    for name in [*shapes, *tensors]:
+        found = tensors[name].shape if name in tensors else "not there"
+        wanted = shapes.get(name, "not there")
+        if found != wanted:
+            raise UserError(
+                f"{origin}: {name} is {found} in the weights and {wanted} by config.json: "
+                "configuration and weights are not of one model"
+            )
+    return dict(tensors)
+
+
 def _surplus_blocks(tensors: Iterable[str], wanted: Iterable[str]) -> list[str]:
     """Blocks in the file that an encoder does not want. A head wants none of them, and leaves them aside."""
     known = {name for name in wanted if name.startswith("encoder.layer.")}
     return [name for name in tensors if known and name.startswith("encoder.layer.") and name not in known]
 
 
+class Config(Protocol):
+    """Any configuration: it can be written as JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields."""
+
+
 def write_folder(
-    folder: str | Path, config: BertConfig, tensors: Mapping[str, np.ndarray], fields: Mapping[str, Any] | None = None
+    folder: str | Path, config: Config, tensors: Mapping[str, np.ndarray], fields: Mapping[str, Any] | None = None
 ) -> None:
     """Write ``config.json`` and ``model.safetensors``, each atomically.
 

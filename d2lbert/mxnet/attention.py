@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from mxnet import nd
+from mxnet import Context, nd
 from mxnet.gluon import nn
 
 from d2lbert.mxnet.hybrid import Block, is_array, operations
@@ -209,6 +209,11 @@ def same_sequence(sequence_ids: Tensor) -> Tensor:
     """
     F = operations(sequence_ids)
     return F.broadcast_equal(F.expand_dims(sequence_ids, axis=2), F.expand_dims(sequence_ids, axis=1))
+
+
+def causal_mask(length: int, device: Context | None = None) -> Tensor:
+    """Return the (1, L, L) mask that lets position i see positions 0 to i, and none that comes later."""
+    return nd.array(np.tri(length), ctx=device).expand_dims(0)
 
 
 def _always_a_mask(mask: Tensor | None, x: Tensor) -> Tensor | None:

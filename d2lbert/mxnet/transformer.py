@@ -1,4 +1,6 @@
-"""The Transformer of Vaswani et al. (2017). For now its encoder half, the part that BERT is made of.
+"""The encoder half of the Transformer (Vaswani et al. 2017), the part that BERT is made of.
+
+The decoder half is in ``transformer_decoder.py``, the whole model in ``translation.py``.
 
 Shape legend: B batch, L length, D hidden size, H heads, F width inside the feed-forward network. As an argument of
 ``hybrid_forward``, F is MXNet's module of operations instead.

@@ -2,5 +2,7 @@
 
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.elmo import Elmo
+from d2lbert.torch.seq2seq import Seq2Seq
+from d2lbert.torch.translation import Transformer
 
-__all__ = ["BertModel", "Elmo"]
+__all__ = ["BertModel", "Elmo", "Seq2Seq", "Transformer"]

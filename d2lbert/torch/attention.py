@@ -53,7 +53,13 @@ class AdditiveAttention(nn.Module):
         Args:
             queries: (B, L, Dq).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M).
         """
-        hidden = torch.tanh(self.query(queries).unsqueeze(2) + self.key(keys).unsqueeze(1))  # (B, L, M, hidden)
+        return self.attend(queries, self.key(keys), values, mask)
+
+    def attend(
+        self, queries: Tensor, projected_keys: Tensor, values: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Do the same with W_k k computed before, (B, M, hidden): a decoder asks the same keys at every step."""
+        hidden = torch.tanh(self.query(queries).unsqueeze(2) + projected_keys.unsqueeze(1))  # (B, L, M, hidden)
         weights = masked_softmax(self.score(hidden).squeeze(-1), per_query(mask))  # (B, L, M)
         return self.dropout(weights) @ values, weights
 
@@ -131,9 +137,17 @@ class MultiHeadAttention(nn.Module):
         Args:
             queries: (B, L, D).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M), True = keep.
         """
+        return self.attend(queries, *self.project(keys, values), mask, need_weights)
+
+    def project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values as the heads see them, each (B, H, M, K). A decoder keeps them between its steps."""
+        return split_heads(self.key(keys), self.num_heads), split_heads(self.value(values), self.num_heads)
+
+    def attend(
+        self, queries: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Do what is left of :meth:`forward` with k and v, (B, H, M, K), from :meth:`project`."""
         q = split_heads(self.query(queries), self.num_heads)  # (B, H, L, K)
-        k = split_heads(self.key(keys), self.num_heads)  # (B, H, M, K)
-        v = split_heads(self.value(values), self.num_heads)  # (B, H, M, K)
         mask = per_query(mask)
         if mask is not None:
             mask = mask.unsqueeze(1)  # (B, 1, 1 or L, M): the same for every head
@@ -171,3 +185,8 @@ def same_sequence(sequence_ids: Tensor) -> Tensor:
             that no row of the mask is empty.
     """
     return sequence_ids.unsqueeze(2) == sequence_ids.unsqueeze(1)
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """Return the (1, L, L) mask that lets position i see positions 0 to i, and none that comes later."""
+    return torch.ones(1, length, length, dtype=torch.bool, device=device).tril()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import nn
@@ -26,3 +27,12 @@ def linear_warmup_and_decay(step: int, warmup_steps: int, total_steps: int) -> f
     if step < warmup_steps:
         return (step + 1) / warmup_steps
     return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))
+
+
+def inverse_square_root_decay(step: int, warmup_steps: int) -> float:
+    """Return the factor on the learning rate at a step, counted from 0 (Vaswani et al. 2017, equation 3).
+
+    It rises in a straight line to 1 at the end of the warm-up, then falls with the root of the number of steps. The
+    paper's learning rate is D^-0.5 warmup_steps^-0.5 times this factor.
+    """
+    return min((step + 1) / warmup_steps, math.sqrt(warmup_steps / (step + 1)))

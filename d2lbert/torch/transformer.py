@@ -1,4 +1,6 @@
-"""The Transformer of Vaswani et al. (2017). For now its encoder half, the part that BERT is made of.
+"""The encoder half of the Transformer (Vaswani et al. 2017), the part that BERT is made of.
+
+The decoder half is in ``transformer_decoder.py``, the whole model in ``translation.py``.
 
 Shape legend: B batch, L length, D hidden size, H heads, F width inside the feed-forward network.
 """
@@ -49,12 +51,12 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", table, persistent=False)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the first L positions to x (B, L, D)."""
-        length = x.shape[1]
-        if length > len(self.table):
-            raise ValueError(f"input of length {length} is longer than the table of {len(self.table)} positions")
-        return self.dropout(x + self.table[:length])
+    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+        """Add L positions to x (B, L, D), from position ``first`` on."""
+        end = first + x.shape[1]
+        if end > len(self.table):
+            raise ValueError(f"input of length {end} is longer than the table of {len(self.table)} positions")
+        return self.dropout(x + self.table[first:end])
 
 
 class FeedForward(nn.Module):

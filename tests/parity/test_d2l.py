@@ -19,7 +19,10 @@ from d2lbert.torch.attention import (
     MultiHeadAttention,
     masked_softmax,
 )
+from d2lbert.torch.seq2seq import Seq2Seq
 from d2lbert.torch.transformer import SinusoidalPositions, TransformerEncoder, TransformerEncoderBlock
+from d2lbert.torch.translation import Transformer
+from d2lbert.translation_config import Seq2SeqConfig, TransformerConfig
 
 B, L, M, D, H, F = 3, 7, 5, 12, 4, 20
 
@@ -174,3 +177,42 @@ def test_encoder_blocks(d2l: Any, kind: str, layers: int) -> None:
         return hidden
 
     _assert_same(stack, lambda hidden: ours(hidden, _mask(lengths, L)).sequence, [x])
+
+
+@pytest.mark.parametrize("kind", ["none", "per text"])
+def test_encoder_with_embeddings(d2l: Any, kind: str) -> None:
+    """d2l keeps its decoder in the book's text; its encoder with scaled embeddings and positions is in the package."""
+    torch.manual_seed(6)
+    ids, lengths = torch.randint(0, 31, (B, L)), _valid_lengths(kind)
+    theirs = d2l.TransformerEncoder(31, D, F, H, 2, 0.0, use_bias=True)
+    config = TransformerConfig(31, 31, D, num_encoder_layers=2, num_attention_heads=H, intermediate_size=F)
+    ours = Transformer(config).eval()
+    for reference, block in zip(theirs.blks, ours.encoder.blocks, strict=True):
+        reference(torch.randn(B, L, D), lengths)
+        _copy(reference, block, _BLOCK)
+    theirs.embedding.weight = ours.source_embedding.weight
+    mask = _mask(lengths, L)
+    expected, got = theirs.eval()(ids, lengths), ours.encode(ids, mask).sequence
+    assert (expected - got).abs().max() < 1e-5
+    direction = torch.randn_like(got) / got.numel() ** 0.5
+    one, two = (torch.autograd.grad((x * direction).sum(), theirs.embedding.weight)[0] for x in (expected, got))
+    assert (one - two).abs().max() < 1e-5
+    assert one.abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_recurrent_encoder(d2l: Any, layers: int) -> None:
+    """d2l's encoder does not know where a text ends, so no text is padded here."""
+    torch.manual_seed(7)
+    ids = torch.randint(0, 31, (B, L))
+    sizes = {"hidden_size": D, "embedding_size": 8, "num_hidden_layers": layers, "bidirectional": False}
+    ours = Seq2Seq(Seq2SeqConfig(31, 31, **sizes)).eval()
+    randomize(ours)
+    theirs = d2l.Seq2SeqEncoder(31, 8, D, layers).eval()
+    theirs.embedding.weight = ours.source_embedding.weight
+    theirs.rnn.rnn.load_state_dict(ours.encoder.state_dict())
+    memory, last = theirs(ids)
+    state = ours.start(ids)
+    assert (memory.transpose(0, 1) - state.memory).abs().max() < 1e-5
+    assert (last - state.hidden[0]).abs().max() < 1e-5
+    assert memory.abs().max() > 1e-2

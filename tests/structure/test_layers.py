@@ -14,6 +14,7 @@ ORDER = {
     "errors": 0,
     "files": 1,
     "config": 2,
+    "translation_config": 2,
     "metrics": 2,
     "weights": 2,
     "text": 2,

@@ -1,0 +1,42 @@
+"""Model folders under our own parameter names: ``config.json`` and ``model.safetensors``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mxnet import gluon, nd
+
+from d2lbert import weights
+
+
+def save_model(model: Any, folder: str | Path) -> None:
+    """Write the configuration and the parameters of a model, each file atomically; shared tensors once."""
+    tensors = {name: parameter.data().asnumpy() for name, parameter in _parameters(model).items()}
+    weights.write_folder(folder, model.config, tensors)
+
+
+def load_model(model_class: Any, config_class: Any, folder: str | Path) -> Any:
+    """Build a model from the folder's configuration, with the folder's parameters.
+
+    Raises:
+        UserError: a file is missing or damaged, or configuration and weights do not fit.
+    """
+    path = Path(folder)
+    model = model_class(config_class.from_json(path / weights.CONFIG_FILE))
+    parameters = _parameters(model)
+    shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+    for name, array in weights.match(weights.read_tensors(path), shapes, path).items():
+        parameters[name].set_data(nd.array(array))
+    return model
+
+
+def _parameters(model: gluon.Block) -> dict[str, gluon.Parameter]:
+    """Return the trained parameters, each once, under the names of the PyTorch edition."""
+    shared = {"gamma": "weight", "beta": "bias"}
+    found: dict[str, gluon.Parameter] = {}
+    for name, parameter in model._collect_params_with_prefix().items():
+        path, _, kind = name.rpartition(".")
+        if parameter.grad_req != "null" and not any(parameter is other for other in found.values()):
+            found[f"{path}.{shared.get(kind, kind)}"] = parameter
+    return found

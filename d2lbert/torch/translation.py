@@ -1,0 +1,192 @@
+"""The Transformer as a whole (Vaswani et al. 2017): embeddings, encoder, decoder, output layer, and its loss.
+
+Shape legend: B batch, M length of the source, L length of the target, D hidden size, V vocabulary of the target.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from d2lbert.errors import UserError
+from d2lbert.torch.model_folder import load_model, save_model
+from d2lbert.torch.transformer import EncoderOutput, SinusoidalPositions, TransformerEncoder
+from d2lbert.torch.transformer_decoder import BlockCache, DecoderOutput, TransformerDecoder
+from d2lbert.translation_config import TransformerConfig
+
+
+@dataclass
+class TransformerOutput:
+    """What :class:`Transformer` returns.
+
+    Fields:
+        logits: (B, L, V), scores of the token that follows each position of the target.
+        encoder, decoder: the outputs of both halves, with their attention weights on request.
+    """
+
+    logits: Tensor
+    encoder: EncoderOutput
+    decoder: DecoderOutput
+
+
+@dataclass
+class TransformerState:
+    """Where decoding stands: a cache for each block and the mask of the source, (B, M)."""
+
+    caches: list[BlockCache]
+    source_mask: Tensor | None
+
+    def select(self, rows: Tensor) -> None:
+        """Keep some rows of the batch, in a new order; a row may come more than once."""
+        for cache in self.caches:
+            cache.select(rows)
+        if self.source_mask is not None:
+            self.source_mask = self.source_mask.index_select(0, rows)
+
+
+class Transformer(nn.Module):
+    """From the tokens of a source to scores for the tokens of a target.
+
+    Differs from the paper in that the projections of attention have biases, as in BERT and in torch.nn.
+
+    Args:
+        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.target_embedding = nn.Embedding(config.target_vocab_size, config.hidden_size)
+        self.source_embedding = self.target_embedding
+        if not config.share_embeddings:
+            self.source_embedding = nn.Embedding(config.source_vocab_size, config.hidden_size)
+        self.positions = SinusoidalPositions(
+            config.hidden_size, config.max_position_embeddings, config.hidden_dropout_prob
+        )
+        sizes = (
+            config.hidden_size,
+            config.num_attention_heads,
+            config.intermediate_size,
+            config.hidden_act,
+            config.hidden_dropout_prob,
+            config.attention_probs_dropout_prob,
+            config.layer_norm_eps,
+            config.norm_first,
+            config.norm_first,  # a pre-LN stack ends in a sum of everything before; it wants one LayerNorm more
+        )
+        self.encoder = TransformerEncoder(config.num_encoder_layers, *sizes)
+        self.decoder = TransformerDecoder(config.num_decoder_layers, *sizes)
+        self.output = nn.Linear(config.hidden_size, config.target_vocab_size, bias=False)
+        if config.tie_word_embeddings:
+            self.output.weight = self.target_embedding.weight
+        self.apply(_initialize)
+
+    def forward(
+        self,
+        source_ids: Tensor,
+        target_ids: Tensor,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> TransformerOutput:
+        """Score every position of known targets at once (teacher forcing).
+
+        Args:
+            source_ids: (B, M).  target_ids: (B, L), each begins with the begin token.
+            source_mask: (B, M).  target_mask: (B, L). 1 for a token and 0 for padding; all 1 by default.
+
+        Raises:
+            UserError: a sequence is longer than the table of positions.
+        """
+        encoded = self.encode(source_ids, source_mask, output_hidden_states, output_attentions)
+        state = self._state(encoded.sequence, source_mask)
+        decoded = self._decode(target_ids, state, target_mask, output_attentions)
+        return TransformerOutput(self.output(decoded.sequence), encoded, decoded)
+
+    def encode(
+        self,
+        source_ids: Tensor,
+        source_mask: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> EncoderOutput:
+        """Encode sources (B, M) into a memory, ``sequence`` (B, M, D)."""
+        x = self._embed(self.source_embedding, source_ids)
+        return self.encoder(x, _keep(source_mask), output_hidden_states, output_attentions)
+
+    def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> TransformerState:
+        """Encode sources (B, M) and return the state in which no token of the target is known yet."""
+        return self._state(self.encode(source_ids, source_mask).sequence, source_mask)
+
+    def step(self, token_ids: Tensor, state: TransformerState) -> Tensor:
+        """Return scores (B, V) of the token that follows ``token_ids`` (B,), the last known; ``state`` moves on."""
+        return self.output(self._decode(token_ids.unsqueeze(1), state).sequence[:, 0])
+
+    def _state(self, memory: Tensor, source_mask: Tensor | None) -> TransformerState:
+        return TransformerState(self.decoder.start(memory), _keep(source_mask))
+
+    def _decode(
+        self,
+        target_ids: Tensor,
+        state: TransformerState,
+        target_mask: Tensor | None = None,
+        output_attentions: bool = False,
+    ) -> DecoderOutput:
+        """Decode (B, L) ids that follow those in the state."""
+        x = self._embed(self.target_embedding, target_ids, state.caches[0].keys.shape[2])
+        return self.decoder(x, state.caches, _keep(target_mask), state.source_mask, output_attentions)
+
+    def _embed(self, embedding: nn.Embedding, token_ids: Tensor, first: int = 0) -> Tensor:
+        """Embed (B, L) ids at positions from ``first`` on: (B, L, D)."""
+        length, longest = first + token_ids.shape[1], self.config.max_position_embeddings
+        if length > longest:
+            raise UserError(f"a sequence of {length} tokens, but the model has {longest} positions: shorten the text")
+        # A sinusoid has a root mean square of 0.7. The factor lifts embeddings of variance 1 / D to that size
+        # (section 3.4).
+        return self.positions(embedding(token_ids) * math.sqrt(self.config.hidden_size), first)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Transformer:
+        """Load a folder that :meth:`save_pretrained` wrote.
+
+        Raises:
+            UserError: a file is missing or damaged, or configuration and weights do not fit.
+        """
+        return load_model(cls, TransformerConfig, folder)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors``."""
+        save_model(self, folder)
+
+
+def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoothing: float = 0.1) -> Tensor:
+    """Return the mean loss of the real tokens, with smoothed labels (Vaswani et al. 2017, section 5.4).
+
+    The model is asked for 1 - smoothing of the probability on the right token and for the rest in equal parts on all
+    V tokens (Szegedy et al. 2016, section 7). It learns not to be sure, which costs perplexity and gains BLEU.
+
+    Args:
+        logits: (B, L, V).  target_ids: (B, L).  mask: (B, L), 1 for a token and 0 for padding.
+    """
+    kept = mask.bool()
+    return functional.cross_entropy(logits[kept], target_ids[kept], label_smoothing=smoothing)
+
+
+def _keep(mask: Tensor | None) -> Tensor | None:
+    return None if mask is None else mask.bool()
+
+
+def _initialize(module: nn.Module) -> None:
+    """Xavier's weights for linear layers; embeddings of variance 1 / D, since they are multiplied by sqrt(D)."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
