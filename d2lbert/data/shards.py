@@ -218,6 +218,11 @@ class TokenShards:
                     raise UserError(f"{file} is damaged (wrong sha256): prepare the corpus again")
         return cls(path, index)
 
+    def digest(self) -> str:
+        """Return a checksum of the whole corpus, tokens and vocabulary."""
+        content = json.dumps(self.index, sort_keys=True) + "\n".join(self.tokenizer().vocab)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
     def tokenizer(self) -> WordPiece:
         """Return the tokenizer that made the shards."""
         return WordPiece.from_pretrained(self.folder)
