@@ -192,8 +192,10 @@ def _complaint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if line and "%|" not in line]  # the progress bar
-    lines = [line for line in lines if not line.endswith(" pieces")]  # what the corpus holds
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors
+    # Before it may stand what the corpus holds, and the progress bar.
+    lines = [line for line in errors.splitlines() if line.startswith("d2lbert: ")]
     assert len(lines) == 1, lines
     return lines[0]
 
