@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: book test check notebooks bench clean
+.PHONY: book test check notebooks bench soak clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -21,6 +21,9 @@ notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outp
 
 bench: .venv/ready  ## side-by-side timings; writes results/
 	for script in benchmarks/*.py; do $(RUN) $$script || exit 1; done
+
+soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
+	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/test_pretrain_command.py -k killed
 
 clean:  ## remove what was built; .venv and downloaded data stay
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis

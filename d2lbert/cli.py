@@ -18,6 +18,7 @@ import typer
 from d2lbert import data
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.files import writable_folder, write_text
+from d2lbert.pretrain_command import pretrain
 from d2lbert.tasks.base import check_task
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
 app.add_typer(data_app, name="data")
+app.command()(pretrain)
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help="classification")]
 Model = Annotated[str, typer.Option("--model", help="a model folder, or a name such as minilm")]

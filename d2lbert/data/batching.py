@@ -60,9 +60,14 @@ def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 
             near 96 tokens that leaves the least padding.
     """
     lengths = [len(encoding.ids) for encoding in encodings]
-    rows = first_fit_decreasing(lengths, max(max(lengths), width)) if width else _tightest_rows(lengths)
+    rows = choose_rows(lengths, width)
     longest = max(sum(lengths[index] for index in row) for row in rows)
     return _fill(encodings, rows, longest, pad_id, packed=True)
+
+
+def choose_rows(lengths: Sequence[int], width: int | None = None) -> list[list[int]]:
+    """Choose which texts of the given lengths go into which row; ``width`` as in :func:`pack`."""
+    return first_fit_decreasing(lengths, max(max(lengths), width)) if width else _tightest_rows(lengths)
 
 
 def _tightest_rows(lengths: Sequence[int]) -> list[list[int]]:

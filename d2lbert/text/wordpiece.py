@@ -125,6 +125,11 @@ class WordPiece:
         seconds = [None] * len(firsts) if pairs is None else self._bulk_pieces(pairs)
         return [assemble(a, b, max_length, self.token_to_id) for a, b in zip(firsts, seconds, strict=True)]
 
+    def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many texts with the `tokenizers` library: no special tokens around them, nothing else."""
+        clean = [_SURROGATE.sub("\0", text) for text in texts]
+        return [encoding.ids for encoding in self._bulk.encode_batch_fast(clean, add_special_tokens=False)]
+
     def decode(self, ids: Iterable[int]) -> str:
         """Join pieces to words, a space between them. ``[PAD]``, ``[CLS]`` and ``[SEP]`` are left out.
 

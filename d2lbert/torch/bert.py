@@ -138,6 +138,33 @@ class BertModel(nn.Module):
         encoded = self.encoder(x, _keep(mask, sequence_ids), positions=positions)
         return torch.tanh(self.pooler(encoded.sequence[rows, numbers]))
 
+    def forward_at(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor | None,
+        mask: Tensor | None,
+        places: Tensor,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+    ) -> Tensor:
+        """Return the last hidden states at some places only, (S, D); the last block is computed for no others.
+
+        Args:
+            places: (S,) row times L plus column of each token wanted.
+            The others are those of :meth:`forward`.
+        """
+        x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
+        rows, columns = places // token_ids.shape[1], places % token_ids.shape[1]
+        # Number the places of each row: 0, 1, 2, ... in the order of the sorted rows, less where the row begins.
+        counts = torch.bincount(rows, minlength=len(token_ids))  # (B,)
+        order = rows.argsort(stable=True)
+        numbers = torch.empty_like(rows)
+        numbers[order] = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows[order]]
+        positions = token_ids.new_zeros(len(token_ids), max(1, int(counts.max())))  # (B, most places of a row)
+        positions[rows, numbers] = columns
+        encoded = self.encoder(x, _keep(mask, sequence_ids), positions=positions)
+        return encoded.sequence[rows, numbers]
+
     def _embed(self, token_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         """Embed (B, L) ids, with positions 0, 1, 2, ... and segment 0 where none are given."""
         if position_ids is None:

@@ -15,6 +15,7 @@ ORDER = {
     "files": 1,
     "config": 2,
     "translation_config": 2,
+    "checkpoints": 3,
     "metrics": 2,
     "weights": 2,
     "text": 2,
@@ -26,7 +27,8 @@ ORDER = {
     "torch": 5,
     "mxnet": 5,
     "deploy": 6,
-    "cli": 7,
+    "pretrain_command": 7,
+    "cli": 8,
 }
 NEUTRAL = [name for name, place in ORDER.items() if place < 5]
 FRAMEWORKS = {"torch", "mxnet"}

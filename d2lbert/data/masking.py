@@ -1,0 +1,104 @@
+"""Hide tokens for the masked language model (Devlin et al. 2019, section 3.1): whole batches at a time.
+
+Of the chosen tokens 80 % become ``[MASK]``, 10 % another piece drawn at random, 10 % stay as they are, so that the
+model cannot tell which of the tokens it sees are right.
+
+Shape legend: T tokens, P chosen tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from d2lbert.errors import UserError
+from d2lbert.text import MASK, SPECIAL_TOKENS, WordPiece
+
+
+@dataclass(frozen=True)
+class MaskingRates:
+    """How much is hidden, and how.
+
+    Fields:
+        chosen: share of the tokens that the model has to predict.
+        masked: share of the chosen that become ``[MASK]``.
+        replaced: share of the chosen that become a random piece. The rest stay.
+        whole_words: choose words, all pieces of each, instead of single pieces.
+    """
+
+    chosen: float = 0.15
+    masked: float = 0.8
+    replaced: float = 0.1
+    whole_words: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("chosen", "masked", "replaced"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"masking: {name} is {getattr(self, name)}; it is a share, from 0 to 1")
+        if self.masked + self.replaced > 1 + 1e-9:
+            raise UserError(f"masking: masked {self.masked} and replaced {self.replaced} add up to more than 1")
+
+
+class Masked(NamedTuple):
+    """Masked tokens.
+
+    Fields:
+        ids: (T,) what the model sees.
+        places: (P,) where tokens were chosen, rising.
+        targets: (P,) what stood there.
+    """
+
+    ids: np.ndarray
+    places: np.ndarray
+    targets: np.ndarray
+
+
+class Masking:
+    """Masking for one vocabulary.
+
+    The number of chosen tokens is left to chance: each token is chosen by itself (or each word). The paper's program
+    takes 15 % of every sequence, rounded, which is the same on average.
+
+    Args:
+        tokenizer: tells which ids are special (never chosen, never put in) and which continue a word.
+    """
+
+    def __init__(self, tokenizer: WordPiece, rates: MaskingRates | None = None) -> None:
+        self.rates = rates or MaskingRates()
+        special = [tokenizer.token_to_id[token] for token in SPECIAL_TOKENS]
+        self._ordinary = np.ones(len(tokenizer.vocab), dtype=bool)  # (V,)
+        self._ordinary[special] = False
+        self._replacements = np.flatnonzero(self._ordinary)
+        self._continues = np.array([piece.startswith("##") for piece in tokenizer.vocab])  # (V,)
+        self._mask_id = tokenizer.token_to_id[MASK]
+        if not len(self._replacements):
+            raise UserError("the vocabulary holds special tokens only: there is nothing to mask")
+
+    def __call__(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
+        """Mask the tokens (T,) of any number of sequences, special tokens among them."""
+        rates = self.rates
+        places = self._choose_words(ids, random) if rates.whole_words else _hits(len(ids), rates.chosen, random)
+        places = places[self._ordinary[ids[places]]]
+        targets = ids[places]
+        fate = random.random(len(places), dtype=np.float32)
+        new = targets.copy()
+        new[fate < rates.masked] = self._mask_id
+        replaced = np.flatnonzero(fate >= 1 - rates.replaced)
+        new[replaced] = self._replacements[random.integers(len(self._replacements), size=len(replaced))]
+        masked = ids.copy()
+        masked[places] = new
+        return Masked(masked, places, targets)
+
+    def _choose_words(self, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Choose words and return the places of their pieces. A word is a piece and the ``##`` pieces after it."""
+        words = np.cumsum(~self._continues[ids])  # (T,) the number of each token's word
+        chosen = np.zeros(int(words[-1]) + 1 if len(words) else 1, dtype=bool)
+        chosen[_hits(len(chosen), self.rates.chosen, random)] = True
+        return np.flatnonzero(chosen[words])
+
+
+def _hits(count: int, rate: float, random: np.random.Generator) -> np.ndarray:
+    """Return which of ``count`` independent trials of probability ``rate`` succeed."""
+    return np.flatnonzero(random.random(count, dtype=np.float32) < rate)

@@ -1,0 +1,135 @@
+"""Tokenise a corpus: each distinct word once.
+
+Few words make most of a text: four million characters of English hold some 65,000 distinct words. So each is split into
+pieces once, by the `tokenizers` library, and from then on looked up; the rest is arithmetic on arrays.
+
+Shape legend: W words of a text (stretches between spaces), T tokens, S sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from d2lbert.text import WordPiece
+
+_CACHED_WORDS = 1_000_000  # some 200 MB; when the store is full it starts anew
+
+# Python splits at these control characters; BERT drops them, and what stood around them is one word.
+_NO_SPACE = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
+_SPACES = re.compile("[^\\S\x0b\x0c\x1c-\x1f\x85]+")
+
+# A sentence ends where a word ends so, unless it is an initial or a usual abbreviation, and the next begins like this.
+_END = re.compile(r"""[.!?]["'”’)\]]*$""")
+_NO_END = re.compile(r"""["'“‘(\[]*(?:\w|Mr|Mrs|Ms|Dr|St|Prof|Gen|Col|Lt|Sgt|Rev|No|vs|cf|e\.g|i\.e|etc|approx)\.$""")
+_BEGIN = re.compile(r"""["'“‘(\[]*[A-Z0-9À-ÖØ-ÞΑ-ΩА-Я]""")
+
+
+class TokenizedText(NamedTuple):
+    """Paragraphs as one array of tokens.
+
+    Fields:
+        ids: (T,) without special tokens around the paragraphs.
+        sentence_lengths: (S,) tokens of each sentence; the end of a paragraph ends a sentence.
+        paragraph_sentences: how many sentences each paragraph has.
+    """
+
+    ids: np.ndarray
+    sentence_lengths: np.ndarray
+    paragraph_sentences: np.ndarray
+
+
+class _Numbers(dict[str, int]):
+    """Number words in the order in which they are first asked for."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+class CorpusTokenizer:
+    """Tokenise much text fast. The ids are those of :meth:`WordPiece.encode`, without ``[CLS]`` and ``[SEP]``.
+
+    Args:
+        tokenizer: whose vocabulary and cleaning to use.
+        cached_words: so many distinct words are kept at most, give or take one call.
+    """
+
+    def __init__(self, tokenizer: WordPiece, cached_words: int = _CACHED_WORDS) -> None:
+        self.tokenizer = tokenizer
+        self.cached_words = cached_words
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers = _Numbers()
+        self._pieces = np.zeros(0, dtype=np.int32)  # the pieces of word 0, of word 1, ...
+        self._starts = np.zeros(1, dtype=np.int64)  # where those of each word begin, and the end of the last
+        self._ends_sentence = np.zeros(0, dtype=bool)
+        self._begins_sentence = np.zeros(0, dtype=bool)
+
+    def encode(self, text: str) -> np.ndarray:
+        """Return the ids of one text, (T,) int32."""
+        return self._expand(self._look_up(_words(text)))[0]
+
+    def encode_paragraphs(self, paragraphs: Sequence[str]) -> TokenizedText:
+        """Return the ids of paragraphs, one after the other, with the lengths of their sentences.
+
+        Where sentences end is a guess from the spelling: a word that ends in ``.``, ``!`` or ``?`` before one that
+        begins with a capital letter or a digit. Now and then an abbreviation is taken for an end, which does no harm.
+        """
+        words: list[str] = []
+        counts = np.zeros(len(paragraphs), dtype=np.int64)
+        for place, paragraph in enumerate(paragraphs):
+            before = len(words)
+            words += _words(paragraph)
+            counts[place] = len(words) - before
+        numbers = self._look_up(words)
+        ids, lengths = self._expand(numbers)
+        last = np.zeros(len(numbers), dtype=bool)  # (W,) whether a word is the last of a sentence
+        last[:-1] = self._ends_sentence[numbers[:-1]] & self._begins_sentence[numbers[1:]]
+        last[np.cumsum(counts)[counts > 0] - 1] = True
+        sentence_lengths = np.diff(np.cumsum(lengths)[last], prepend=0)
+        last[last] = sentence_lengths > 0  # nothing may be left of a sentence that was a single zero-width space
+        sentences = np.add.reduceat(np.append(last, False), np.cumsum(counts) - counts, dtype=np.int64)
+        return TokenizedText(ids, sentence_lengths[sentence_lengths > 0], np.where(counts > 0, sentences, 0))
+
+    def _look_up(self, words: list[str]) -> np.ndarray:
+        """Return the number of each word, (W,); words not seen before are split into pieces first."""
+        if len(self._numbers) > self.cached_words:
+            self._forget()
+        known = len(self._numbers)
+        numbers = np.fromiter(map(self._numbers.__getitem__, words), dtype=np.int64, count=len(words))
+        if len(self._numbers) > known:
+            self._learn(list(islice(self._numbers, known, None)))
+        return numbers
+
+    def _learn(self, words: list[str]) -> None:
+        pieces = self.tokenizer.encode_ids(words)
+        lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(words))
+        flat = np.fromiter((index for row in pieces for index in row), dtype=np.int32, count=int(lengths.sum()))
+        self._pieces = np.concatenate([self._pieces, flat])
+        self._starts = np.concatenate([self._starts, self._starts[-1] + np.cumsum(lengths)])
+        ends = [bool(_END.search(word)) and not _NO_END.fullmatch(word) for word in words]
+        begins = [_BEGIN.match(word) is not None for word in words]
+        self._ends_sentence = np.concatenate([self._ends_sentence, np.array(ends, dtype=bool)])
+        self._begins_sentence = np.concatenate([self._begins_sentence, np.array(begins, dtype=bool)])
+
+    def _expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Replace each word by its pieces: (W,) -> the pieces (T,) and how many each word has (W,)."""
+        starts = self._starts[numbers]
+        lengths = self._starts[numbers + 1] - starts
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        # Token t of the text is piece t - (start of its word in the text) + (start of its word in the store).
+        places = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+        return self._pieces[places], lengths
+
+
+def _words(text: str) -> list[str]:
+    if _NO_SPACE.search(text):
+        return [word for word in _SPACES.split(text) if word]
+    return text.split()

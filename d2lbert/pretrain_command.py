@@ -1,0 +1,155 @@
+"""The command ``d2lbert pretrain``: from text files to a BERT."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from d2lbert.config import preset
+from d2lbert.data.corpus import corpus_files, learn_vocabulary
+from d2lbert.data.shards import INDEX_FILE, Preparation, TokenShards, prepare
+from d2lbert.errors import UserError
+from d2lbert.files import writable_folder
+from d2lbert.text import WordPiece
+
+if TYPE_CHECKING:
+    from d2lbert.torch.pretraining_loop import Trainer
+
+_INTERRUPTED = 130  # 128 + SIGINT, as in a shell
+
+Corpus = Annotated[list[str], typer.Option("--corpus", help="text file, folder, pattern, or a prepared folder")]
+More = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="more of the corpus")]
+Out = Annotated[Path, typer.Option("--out", help="folder for the model, the log and the checkpoints")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on from the newest checkpoint in --out, if there is one")]
+Prepare = Annotated[bool, typer.Option("--prepare", help="only write the shards of tokens, into --out")]
+Vocab = Annotated[Path | None, typer.Option("--vocab", help="a vocab.txt, instead of learning one")]
+Cased = Annotated[bool, typer.Option("--cased", help="keep capital letters and accents")]
+
+
+def pretrain(
+    corpus: Corpus,
+    out: Out,
+    config: Annotated[str, typer.Option("--config", help="tiny, mini, small, base or large")] = "tiny",
+    steps: Annotated[int, typer.Option("--steps")] = 1000,
+    more: More = None,
+    resume: Resume = False,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    prepare_only: Prepare = False,
+    vocab: Vocab = None,
+    vocab_size: Annotated[int, typer.Option("--vocab-size", help="pieces to learn")] = 30522,
+    cased: Cased = False,
+    dev_share: Annotated[float, typer.Option("--dev-share", help="share of documents held out")] = 0.01,
+    workers: Annotated[int, typer.Option("--workers", help="processes that tokenise")] = 1,
+    max_length: Annotated[int, typer.Option("--max-length", help="of a pair, in tokens")] = 128,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="pairs in a batch")] = 32,
+    accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
+    lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 5e-4,
+    whole_words: Annotated[bool, typer.Option("--whole-words", help="mask whole words")] = False,
+    next_sentence: Annotated[bool, typer.Option(help="train on pairs of texts, or on single texts")] = True,
+    static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
+    save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
+    keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
+) -> None:
+    """Pretrain a BERT on plain text: one paragraph a line, a blank line between documents."""
+    sizes = preset(config)
+    preparation = Preparation(dev_share)
+    if not resume and out.is_dir() and any(out.iterdir()):
+        raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
+    writable_folder(out)
+    paths = [*corpus, *(more or [])]
+    if prepare_only:
+        print(_prepare(paths, out, vocab, vocab_size, cased, preparation, workers).folder)
+        return
+    from d2lbert.data.masking import MaskingRates
+    from d2lbert.data.pretraining import PretrainingSettings
+    from d2lbert.torch.pretraining_loop import Pretraining
+    from d2lbert.torch.runtime import World
+
+    settings = Pretraining(
+        steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep
+    )
+    examples = PretrainingSettings(
+        max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence, static_copies=static_copies
+    )
+    if max_length > sizes.max_position_embeddings:
+        raise UserError(f"--max-length is {max_length}: this model takes up to {sizes.max_position_embeddings} tokens")
+    world = World.join()
+    if world.rank == 0:
+        _open_or_prepare(paths, out / "data", vocab, vocab_size, cased, preparation, workers, resume)
+    world.wait()
+    _train(_trainer(paths, out, sizes, examples, settings, world), resume)
+    world.leave()
+
+
+def _open_or_prepare(
+    paths: list[str],
+    folder: Path,
+    vocab: Path | None,
+    vocab_size: int,
+    cased: bool,
+    preparation: Preparation,
+    workers: int,
+    resume: bool,
+) -> None:
+    """Prepare the corpus, unless it comes prepared, or the run that is resumed has done it."""
+    if not _is_prepared(paths) and not (resume and (folder / INDEX_FILE).is_file()):
+        _prepare(paths, folder, vocab, vocab_size, cased, preparation, workers)
+
+
+def _is_prepared(paths: list[str]) -> bool:
+    return len(paths) == 1 and (Path(paths[0]) / INDEX_FILE).is_file()
+
+
+def _prepare(
+    paths: list[str],
+    folder: Path,
+    vocab: Path | None,
+    vocab_size: int,
+    cased: bool,
+    preparation: Preparation,
+    workers: int,
+) -> TokenShards:
+    files = corpus_files(paths)
+    if vocab is None:
+        tokenizer = learn_vocabulary(files, vocab_size, not cased)
+    else:
+        tokenizer = WordPiece.from_file(vocab, not cased)
+    shards = prepare(files, folder, tokenizer, preparation, workers)
+    counts = ", ".join(f"{shards.index[name]:,} {name}" for name in ("documents", "sentences", "tokens"))
+    print(f"{counts}; {len(tokenizer.vocab):,} pieces", file=sys.stderr)
+    return shards
+
+
+def _trainer(paths: list[str], out: Path, sizes: Any, examples: Any, settings: Any, world: Any) -> Trainer:
+    """Put model, data and settings together."""
+    from d2lbert.data.pretraining import PretrainingData
+    from d2lbert.torch.pretraining import BertForPretraining
+    from d2lbert.torch.pretraining_loop import Trainer
+    from d2lbert.torch.runtime import seed_everything
+
+    shards = TokenShards.open(paths[0] if _is_prepared(paths) else out / "data")
+    tokenizer = shards.tokenizer()
+    config = sizes.replace(vocab_size=len(tokenizer.vocab), pad_token_id=tokenizer.token_to_id["[PAD]"])
+    seed_everything(settings.seed)
+    model = BertForPretraining(config).to(world.device)
+    dev = PretrainingData(shards, examples, "dev") if shards.names("dev") else None
+    if dev is None and world.rank == 0:
+        print("no held-out documents: the validation loss stays empty (see --dev-share)", file=sys.stderr)
+    return Trainer(model, PretrainingData(shards, examples), dev, settings, out, world)
+
+
+def _train(trainer: Trainer, resume: bool) -> None:
+    if resume and trainer.resume() and trainer.world.rank == 0:
+        print(f"going on after step {trainer.step}", file=sys.stderr)
+    try:
+        metrics = trainer.run()
+    except KeyboardInterrupt:
+        print(f"interrupted at step {trainer.step}; --resume goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
+    trainer.finish(trainer.data.shards.tokenizer())
+    if trainer.world.rank == 0:
+        print(json.dumps(metrics))

@@ -1,0 +1,320 @@
+"""Pretraining: one plain loop, on one process or many, that can be killed at any moment and taken up again.
+
+Nothing random has a state that must be saved. Batches are a function of the seed and the position, dropout of the seed
+and the number of the batch, the learning rate of the step. So a checkpoint holds weights, the optimiser's moments and
+three numbers, and a resumed run ends with the same bits as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from tqdm import tqdm
+
+from d2lbert import checkpoints
+from d2lbert.config import read_json
+from d2lbert.data.pretraining import Position, PretrainingBatch, PretrainingData
+from d2lbert.errors import UserError
+from d2lbert.files import write_text
+from d2lbert.text import WordPiece
+from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
+from d2lbert.torch.pretraining import (
+    BertForPretraining,
+    PretrainingLosses,
+    PretrainingOutput,
+    pretraining_losses,
+)
+from d2lbert.torch.runtime import World, to_tensors
+
+CHECKPOINTS = "checkpoints"
+LOG = "log.csv"
+_OPTIMIZER_FILE = "optimizer.safetensors"
+_STATE_FILE = "state.json"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+# What may change between a run and its continuation: it touches no weight.
+_MAY_CHANGE = ("keep", "save_every", "log_every", "validate_every", "validation_batches")
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """Settings of a pretraining run. The defaults suit small models; BERT-base took 1e-4 and a million steps.
+
+    Fields:
+        steps: updates of the weights.
+        accumulation: batches that make one step; many processes share them.
+        learning_rate: its highest value, after the warm-up.
+        warmup: share of all steps during which the learning rate rises.
+        weight_decay: of matrices; biases and LayerNorm have none.
+        clip: the largest norm of the gradient.
+        seed: of the first weights and of dropout.
+        log_every, validate_every, save_every: steps between two of each.
+        validation_batches: of held-out documents, at most; the same ones each time.
+        keep: how many checkpoints stay.
+    """
+
+    steps: int = 1000
+    accumulation: int = 1
+    learning_rate: float = 5e-4
+    warmup: float = 0.05
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+    log_every: int = 10
+    validate_every: int = 500
+    save_every: int = 500
+    validation_batches: int = 50
+    keep: int = 3
+
+    def __post_init__(self) -> None:
+        above_zero = ("steps", "accumulation", "learning_rate", "clip", "log_every", "validate_every", "save_every")
+        for name in (*above_zero, "validation_batches", "keep"):
+            if not 0 < getattr(self, name) < math.inf:  # false for nan, too
+                raise UserError(f"pretraining: {name} is {getattr(self, name)}; it must be above 0")
+        if not 0 <= self.warmup <= 1:
+            raise UserError(f"pretraining: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
+
+
+class Trainer:
+    """A model in training: everything that a checkpoint holds.
+
+    Args:
+        model: on its device, with its first weights.
+        data: the training batches.
+        dev: batches of held-out documents, or None.
+        settings: of the run.
+        out: folder for checkpoints, the log and the trained model.
+        world: this process among all that train together.
+    """
+
+    def __init__(
+        self,
+        model: BertForPretraining,
+        data: PretrainingData,
+        dev: PretrainingData | None,
+        settings: Pretraining,
+        out: Path,
+        world: World | None = None,
+    ) -> None:
+        self.model, self.data, self.dev, self.settings, self.out = model, data, dev, settings, out
+        self.world = world or World()
+        if settings.accumulation % self.world.size:
+            raise UserError(
+                f"pretraining: {self.world.size} processes cannot share {settings.accumulation} batches a step evenly; "
+                "give --accumulation a multiple of the number of processes"
+            )
+        self.device = model.decoder_bias.device
+        self.parallel: nn.Module = self.world.wrap(model)
+        groups = decay_groups(model, settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
+        self.step = 0
+        self.position = Position()
+        self.tokens = 0  # seen so far
+
+    def run(self, progress: bool = True) -> dict[str, float]:
+        """Train up to the last step and return the last line of the log."""
+        settings, last = self.settings, {}
+        batches = self.data.batches(self.position)
+        began, tokens_before = time.perf_counter(), self.tokens
+        log = _Log(self.out / LOG, self.step, self.world.rank == 0)
+        show = progress and self.world.rank == 0
+        bar = tqdm(
+            total=settings.steps, initial=self.step, disable=not show, file=sys.stderr, unit="step", mininterval=1.0
+        )
+        with log, bar:
+            while self.step < settings.steps:
+                losses = self._step(batches)
+                rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
+                bar.set_postfix_str(f"loss {losses['masked_loss']:.3f}, {rate:,.0f} tokens/s", refresh=False)
+                bar.update()
+                finished = self.step == settings.steps
+                validate = finished or self.step % settings.validate_every == 0
+                if validate or self.step % settings.log_every == 0:
+                    row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **losses}
+                    row |= self.validate() if validate else {}
+                    last = {**row, "tokens_per_second": round(rate)}
+                    log.write(last)
+                if finished or self.step % settings.save_every == 0:
+                    self.save()
+        return last or {"step": self.step, **self.validate()}
+
+    def _step(self, batches: Iterator[tuple[PretrainingBatch, Position]]) -> dict[str, float]:
+        """Make one step, and return its losses."""
+        settings, world = self.settings, self.world
+        self.model.train()
+        # Every process prepares all batches of the step, for a hundredth of the time that the model takes, and works
+        # on its share. So it knows the sums by which the means must be divided, and no number of processes or of
+        # batches changes what a step computes.
+        taken = list(itertools.islice(batches, settings.accumulation))
+        masked = max(1, sum(len(batch.masked_ids) for batch, _ in taken))
+        labelled = max(1, sum(int((batch.next_labels >= 0).sum()) for batch, _ in taken))
+        rate = settings.learning_rate * linear_warmup_and_decay(
+            self.step, int(settings.warmup * settings.steps), settings.steps
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        mine = range(world.rank, len(taken), world.size)
+        for number in mine:
+            batch = taken[number][0]
+            torch.manual_seed(_dropout_seed(settings.seed, self.step, number))
+            wait = contextlib.nullcontext() if number == mine[-1] else world.no_sync(self.parallel)
+            with wait:
+                losses = self._forward(self.parallel, batch)[0]
+                shares = len(batch.masked_ids) / masked, int((batch.next_labels >= 0).sum()) / labelled
+                loss = losses.masked * shares[0] + losses.next_sentence * shares[1]
+                (loss * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
+            sums += torch.stack([losses.masked.detach() * shares[0], losses.next_sentence.detach() * shares[1]])
+        nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        self.position = taken[-1][1]
+        self.tokens += sum(batch.rows.num_tokens for batch, _ in taken)
+        found = world.add(sums).tolist()
+        if not np.isfinite(found).all():
+            raise UserError(f"the loss became {sum(found)} at step {self.step}: lower the learning rate")
+        return {"learning_rate": rate, "masked_loss": found[0], "next_sentence_loss": found[1]}
+
+    def _forward(
+        self, model: nn.Module, batch: PretrainingBatch
+    ) -> tuple[PretrainingLosses, PretrainingOutput, torch.Tensor, torch.Tensor]:
+        """Return losses, logits, and the answers: masked ids (P,) and labels (N,)."""
+        masked, ids, labels = (
+            torch.from_numpy(array).to(self.device)
+            for array in (batch.masked_positions, batch.masked_ids, batch.next_labels)
+        )
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            output = model(**to_tensors(batch.rows, self.device), masked_positions=masked)
+            return pretraining_losses(output, ids, labels), output, ids, labels
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Return losses and accuracies on held-out documents, always on the same batches with the same masks."""
+        if self.dev is None:
+            return {}
+        self.model.eval()
+        sums, counts = np.zeros(4), np.zeros(2)
+        for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
+            losses, output, ids, labels = self._forward(self.model, batch)
+            size = np.array([len(ids), int((labels >= 0).sum())])
+            right = (output.token_logits.argmax(-1) == ids).sum(), (output.next_logits.argmax(-1) == labels).sum()
+            sums += [float(losses.masked) * size[0], float(losses.next_sentence) * size[1], *map(int, right)]
+            counts += size
+        names = ("dev_masked_loss", "dev_next_sentence_loss", "dev_masked_accuracy", "dev_next_sentence_accuracy")
+        return dict(zip(names, (sums / np.maximum(1, np.tile(counts, 2))).tolist(), strict=True))
+
+    def save(self) -> None:
+        """Write a checkpoint; of many processes, the first does."""
+        if self.world.rank == 0:
+            checkpoints.save(self.out / CHECKPOINTS, self.step, self._write, self.settings.keep)
+        self.world.wait()
+
+    def _write(self, folder: Path) -> None:
+        """Fill the folder of a checkpoint. It is a model folder, too: ``transformers`` loads it."""
+        self.model.save_pretrained(folder)
+        self.data.shards.tokenizer().save_pretrained(folder)
+        state = {
+            f"{moment}.{name}": self.optimizer.state[parameter][moment].contiguous()
+            for name, parameter in self.model.named_parameters()
+            for moment in _MOMENTS
+        }
+        save_file(state, folder / _OPTIMIZER_FILE)
+        numbers = {"step": self.step, "position": self.position, "tokens": self.tokens, "run": self._description()}
+        write_text(folder / _STATE_FILE, json.dumps(numbers, indent=1) + "\n")
+
+    def resume(self) -> bool:
+        """Go back to the newest whole checkpoint of ``out``; False where there is none yet.
+
+        Raises:
+            UserError: the checkpoint is of a run with other settings.
+        """
+        folder = checkpoints.newest(self.out / CHECKPOINTS)
+        if folder is None:
+            return False
+        numbers = read_json(folder / _STATE_FILE)
+        for name, value in self._description().items():
+            before = numbers["run"].get(name)
+            if before != value:
+                raise UserError(f"--resume: {name} was {before} and is now {value}; give what it was, or another --out")
+        loaded = BertForPretraining.from_pretrained(folder)
+        self.model.load_state_dict(loaded.state_dict())
+        state = load_file(folder / _OPTIMIZER_FILE, device=str(self.device))
+        for name, parameter in self.model.named_parameters():
+            self.optimizer.state[parameter] = {moment: state[f"{moment}.{name}"] for moment in _MOMENTS}
+        self.step, self.tokens = numbers["step"], numbers["tokens"]
+        self.position = Position(*numbers["position"])
+        return True
+
+    def _description(self) -> dict[str, Any]:
+        """What must be the same in a run and its continuation, as JSON gives it back."""
+        run = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in _MAY_CHANGE}
+        data = {f"data.{name}": value for name, value in dataclasses.asdict(self.data.settings).items()}
+        model = {f"model.{name}": value for name, value in dataclasses.asdict(self.model.config).items()}
+        corpus = {"corpus": self.data.shards.digest()}
+        return json.loads(json.dumps({**run, **data, **model, **corpus}))
+
+    def finish(self, tokenizer: WordPiece) -> None:
+        """Write the trained model into ``out``."""
+        if self.world.rank == 0:
+            tokenizer.save_pretrained(self.out)
+            self.model.save_pretrained(self.out)
+
+
+def _dropout_seed(seed: int, step: int, number: int) -> int:
+    """Return a seed for dropout in one batch of one step; the same whichever process computes it."""
+    return int(np.random.SeedSequence([seed, step, number, 1]).generate_state(1, np.uint64)[0] >> 1)
+
+
+class _Log:
+    """``log.csv``: a line for each step that is logged. What is later than ``step`` is dropped when it is opened."""
+
+    COLUMNS = (
+        *("step", "epoch", "tokens", "learning_rate", "masked_loss", "next_sentence_loss"),
+        *("dev_masked_loss", "dev_next_sentence_loss", "dev_masked_accuracy", "dev_next_sentence_accuracy"),
+        "tokens_per_second",
+    )
+
+    def __init__(self, path: Path, step: int, active: bool) -> None:
+        self.active = active
+        if not active:
+            return
+        rows = []
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()[1:]
+            # A line that a crash has cut short counts as later.
+            rows = [
+                line for line in lines if line.count(",") == len(self.COLUMNS) - 1 and int(line.split(",")[0]) <= step
+            ]
+        write_text(path, "\n".join([",".join(self.COLUMNS), *rows]) + "\n")
+        self._stream: io.TextIOBase = path.open("a", encoding="utf-8", newline="")
+        self._writer = csv.DictWriter(self._stream, self.COLUMNS, lineterminator="\n")
+
+    def __enter__(self) -> _Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.active:
+            self._stream.close()
+
+    def write(self, row: dict[str, float]) -> None:
+        """Add a line; columns that the row lacks stay empty."""
+        if self.active:
+            self._writer.writerow(row)
+            self._stream.flush()
