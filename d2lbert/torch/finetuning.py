@@ -43,8 +43,8 @@ class Training:
         packed: several texts in a row instead of padding.
     """
 
-    epochs: int = 3
-    batch_size: int = 16
+    epochs: int = 5
+    batch_size: int = 32
     learning_rate: float = 1e-4
     warmup: float = 0.1
     weight_decay: float = 0.01
