@@ -1,6 +1,6 @@
 """Data sets: found, verified, read. Batches of them: padded or packed (:mod:`d2lbert.data.batching`)."""
 
-from d2lbert.data.examples import Analogy, Document, Sentence, WordInContext, WordPair
+from d2lbert.data.examples import Analogy, Document, Sentence, Translation, WordInContext, WordPair
 from d2lbert.data.readers import read_file
 from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
 
@@ -9,6 +9,7 @@ __all__ = [
     "Document",
     "SampleDataWarning",
     "Sentence",
+    "Translation",
     "WordInContext",
     "WordPair",
     "describe",

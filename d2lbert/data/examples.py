@@ -65,3 +65,11 @@ class WordInContext:
     first_index: int
     second_index: int
     label: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A sentence in two languages."""
+
+    source: str
+    target: str

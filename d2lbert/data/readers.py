@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from d2lbert.data.examples import Analogy, Document, Sentence, WordInContext, WordPair
+from d2lbert.data.examples import Analogy, Document, Sentence, Translation, WordInContext, WordPair
 from d2lbert.errors import UserError, unknown_name
 
 # In the order of the numbers 0 and 1 that the files of SST-2 hold.
@@ -125,6 +125,28 @@ def words_in_context(data: str | Path, gold: str | Path) -> Iterator[WordInConte
             raise UserError(f"{shorter} has fewer lines than {longer}; the two belong line to line, get both again")
         number, line = row
         yield _word_in_context(data, number, line, _truth(gold, *answer))
+
+
+def translations(source: str | Path, target: str | Path) -> Iterator[Translation]:
+    """Read two files of one sentence a line; line n of one is the translation of line n of the other.
+
+    Raises:
+        UserError: the files have unequal numbers of lines, or a line is empty: then all after it might be shifted.
+    """
+    for number, pair in enumerate(itertools.zip_longest(_lines(source), _lines(target)), start=1):
+        texts = []
+        for path, line in zip((source, target), pair, strict=True):
+            if line is None:
+                longer = target if path == source else source
+                raise UserError(
+                    f"{path} ends after line {number - 1}, but {longer} goes on; the two belong line to line, "
+                    "get both again"
+                )
+            text = line[1].strip()
+            if not text:
+                raise _fault(path, number, "the line is empty", "fill it in, or remove it from both files")
+            texts.append(text)
+        yield Translation(*texts)
 
 
 def _truth(path: str | Path, number: int, line: str) -> bool:

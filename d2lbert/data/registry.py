@@ -151,6 +151,8 @@ def _sample_notice(entry: DataSet, reason: str) -> str:
 def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
     if format == "wic":
         return readers.words_in_context(paths[0], paths[1])
+    if format == "parallel":
+        return readers.translations(paths[0], paths[1])
     reader = _READERS[format]
     return (example for path in paths for example in reader(path))
 

@@ -6,13 +6,16 @@ Shape legend: B sources, N rows (a source with each of its beams), K beams, V vo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from d2lbert.data.translation import encode_source, pad_ids
 from d2lbert.errors import UserError
+from d2lbert.text import BytePairEncoding
 
 
 class State(Protocol):
@@ -26,6 +29,9 @@ class Decodable(Protocol):
     """A model that gives a target one token at a time."""
 
     config: Any
+
+    def parameters(self) -> Iterator[Any]:
+        """Return the parameters, which tell the device."""
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> Any:
         """Return the state in which no token of the target is known."""
@@ -130,6 +136,37 @@ def beam_search(
             return search.best
         state.select(rows)
         last = search.prefixes[:, :, -1].flatten()
+
+
+def translate(
+    model: Decodable,
+    tokenizer: BytePairEncoding,
+    texts: Sequence[str],
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    batch_size: int = 32,
+) -> list[str]:
+    """Return a translation of each text, in their order.
+
+    Texts of about one length are searched together. An output may be half as long again as its source and ten tokens
+    more.
+
+    Args:
+        tokenizer: with the special tokens of :data:`d2lbert.data.translation.PAIR_TOKENS`.
+        beam_size, alpha: of :func:`beam_search`.
+    """
+    device = next(model.parameters()).device
+    sources = [encode_source(text, tokenizer) for text in texts]
+    order = sorted(range(len(texts)), key=lambda index: len(sources[index]))
+    found = [""] * len(texts)
+    for start in range(0, len(texts), batch_size):
+        chosen = order[start : start + batch_size]
+        ids, mask = (torch.from_numpy(array).to(device) for array in pad_ids([sources[index] for index in chosen]))
+        longest = int(1.5 * ids.shape[1]) + 10
+        longest = min(longest, getattr(model.config, "max_position_embeddings", longest))
+        for index, hypothesis in zip(chosen, beam_search(model, ids, mask, beam_size, alpha, longest), strict=True):
+            found[index] = tokenizer.decode(hypothesis.ids).strip()
+    return found
 
 
 class _BeamSearch:

@@ -11,7 +11,7 @@ import pytest
 from d2lbert import UserError, data
 from d2lbert.data import manifest
 
-NEEDED = ["bert_vocab", "google_analogies", "sst2", "sst2_glue", "wic", "wikipedia_en", "word_similarity"]
+NEEDED = ["bert_vocab", "google_analogies", "multi30k", "sst2", "sst2_glue", "wic", "wikipedia_en", "word_similarity"]
 NAMES = data.names()
 PINNED = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/\S+")
 

@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
-from d2lbert.data import Analogy, Document, Sentence, WordInContext, WordPair, load, read, read_file, readers
+from d2lbert.data import (
+    Analogy,
+    Document,
+    Sentence,
+    Translation,
+    WordInContext,
+    WordPair,
+    load,
+    read,
+    read_file,
+    readers,
+)
 
 # Split -> number of examples, as counted when the mirror was made.
 COUNTS = {
@@ -23,6 +34,9 @@ COUNTS = {
     ("word_similarity", "test"): 353 + 203 + 252 + 999 + 3000 + 65 + 2034 + 3500,
     ("wic", "train"): 5428,
     ("wic", "dev"): 638,
+    ("multi30k", "train"): 29000,
+    ("multi30k", "dev"): 1014,
+    ("multi30k", "test"): 1000,
 }
 
 
@@ -223,3 +237,26 @@ def test_faults_of_word_files(tmp_path: Path, reader, content: str, message: str
 def test_faults_of_word_in_context_files(tmp_path: Path, data: str, gold: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         list(readers.words_in_context(write(tmp_path, data, "data"), write(tmp_path, gold, "gold")))
+
+
+def test_translations_are_read_line_to_line(tmp_path: Path) -> None:
+    source, target = write(tmp_path, "One.\n Two. \n", "a.en"), write(tmp_path, "Eins.\nZwei.\n", "a.de")
+    assert list(readers.translations(source, target)) == [
+        Translation("One.", "Eins."),
+        Translation("Two.", "Zwei."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("a\nb\n", "x\n", r"a.de ends after line 1, but \S+a.en goes on; the two belong line to line"),
+        ("a\n", "x\ny\n", r"a.en ends after line 1, but \S+a.de goes on"),
+        ("a\n\nc\n", "x\ny\nz\n", "a.en, line 2: the line is empty; fill it in, or remove it from both"),
+        ("a\nb\n", "x\n \t\n", "a.de, line 2: the line is empty"),
+    ],
+)
+def test_faults_of_translations(tmp_path: Path, source: str, target: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        list(readers.translations(write(tmp_path, source, "a.en"), write(tmp_path, target, "a.de")))
+    assert "\n" not in str(caught.value)

@@ -114,6 +114,23 @@ def test_analogies_are_distinct_and_of_four_kinds() -> None:
     assert all(len({question.a, question.b, question.c, question.d}) == 4 for question in questions)
 
 
+def test_translations_are_distinct_and_their_words_come_back() -> None:
+    parts = {split: sample("multi30k", split) for split in ("train", "dev", "test")}
+    assert {split: len(pairs) for split, pairs in parts.items()} == {"train": 240, "dev": 30, "test": 30}
+    everything = [pair for pairs in parts.values() for pair in pairs]
+    assert len({pair.source for pair in everything}) == len({pair.target for pair in everything}) == 300
+    for pair in everything:
+        assert pair.source[-1] == pair.target[-1] == "."
+        assert 0.5 < len(pair.source.split()) / len(pair.target.split()) < 2
+    for side in ("source", "target"):
+        known = {word for pair in parts["train"] for word in getattr(pair, side).lower().rstrip(".").split()}
+        seen = [w in known for pair in parts["test"] for w in getattr(pair, side).lower().rstrip(".").split()]
+        assert sum(seen) / len(seen) > 0.85
+    counts = Counter(len(pair.source.split()) for pair in everything)
+    assert min(counts) <= 6
+    assert max(counts) >= 11
+
+
 def test_word_pairs_use_the_whole_scale() -> None:
     pairs = sample("word_similarity", "test")
     assert len({(pair.first, pair.second) for pair in pairs}) == 40

@@ -1,0 +1,182 @@
+"""Training of models that turn one sequence into another: one plain loop for the Transformer and for Seq2Seq.
+
+Shape legend: B pairs of a batch, M length of the source, L length of the target, V vocabulary of the target.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches
+from d2lbert.errors import UserError
+from d2lbert.files import writable_folder
+from d2lbert.torch.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from d2lbert.torch.optim import inverse_square_root_decay
+from d2lbert.torch.runtime import seed_everything
+from d2lbert.torch.translation import label_smoothing_loss
+
+_EVALUATION_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class SequenceTraining:
+    """Settings of a run.
+
+    Fields:
+        steps: steps of the optimiser.
+        tokens: positions of the targets in a batch, padding included.
+        learning_rate: its highest value, at the end of the warm-up.
+        warmup_steps: steps during which it rises; then it falls with the root of the number of steps.
+        label_smoothing: share of the probability that the loss asks to be spread over the vocabulary.
+        clip: the largest norm of the gradient.
+        evaluate_every: steps between two looks at the dev set; a checkpoint is written after each.
+        seed: of the order and of dropout.
+    """
+
+    steps: int = 1000
+    tokens: int = 2048
+    learning_rate: float = 1e-3
+    warmup_steps: int = 200
+    label_smoothing: float = 0.1
+    clip: float = 1.0
+    evaluate_every: int = 250
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "tokens", "learning_rate", "warmup_steps", "clip", "evaluate_every"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"training: label_smoothing is {self.label_smoothing}; it must be from 0 to below 1")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"training: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+
+
+def train_sequences(
+    model: Any,
+    train: Sequence[EncodedPair],
+    dev: Sequence[EncodedPair],
+    settings: SequenceTraining,
+    device: torch.device | str = "cpu",
+    folder: str | Path | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> list[dict[str, float]]:
+    """Train with Adam and teacher forcing, and leave the model with its best weights.
+
+    Args:
+        model: a :class:`~d2lbert.torch.Transformer` or :class:`~d2lbert.torch.Seq2Seq`.
+        folder: where checkpoints and the best model go; None keeps nothing.
+        resume: go on from the folder's checkpoint. The outcome is that of a run without the break.
+        progress: show a bar on standard error.
+
+    Returns:
+        A record for each look at the dev set: step, tokens predicted so far, seconds so far, mean training loss since
+        the last look, and ``dev_loss``, the mean of -log p over the tokens of the dev set, without smoothing. Its
+        lowest value decides which weights are best.
+
+    Raises:
+        UserError: a checkpoint to resume from is missing, damaged or of another run; or the loss is no number.
+    """
+    if resume and folder is None:
+        raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
+    path = writable_folder(folder) / "checkpoint.safetensors" if folder is not None else None
+    seed_everything(settings.seed)
+    model.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
+    batches, run = PairBatches(train, settings.tokens, settings.seed), Checkpoint(_identity(model, settings))
+    if resume and path is not None:
+        run = read_checkpoint(path, model, optimizer, run.identity)
+    began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
+    with tqdm(total=settings.steps, initial=run.step, disable=not progress, file=sys.stderr, unit="step") as bar:
+        while run.step < settings.steps:
+            epoch, used = divmod(run.step, len(batches))
+            for batch in islice(batches.epoch(epoch), used, used + settings.steps - run.step):
+                for group in optimizer.param_groups:
+                    factor = inverse_square_root_decay(run.step, settings.warmup_steps)
+                    group["lr"] = settings.learning_rate * factor
+                losses += _step(model, batch, optimizer, settings, device)
+                run.step += 1
+                run.tokens += batch.num_tokens
+                bar.update()
+                if run.step % settings.evaluate_every == 0 or run.step == settings.steps:
+                    run.seconds = time.perf_counter() - began
+                    _look(model, dev, run, float(losses), device)
+                    losses.zero_()
+                    bar.set_postfix_str(f"dev loss {run.history[-1]['dev_loss']:.3f}")
+                    if path is not None:
+                        _keep(model, optimizer, run, path)
+    model.load_state_dict(run.best)
+    model.eval()
+    return run.history
+
+
+def _step(
+    model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: Any
+) -> Tensor:
+    """Take one step of gradient descent and return the loss."""
+    model.train()
+    source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
+    logits = model(source_ids, target_ids[:, :-1], source_mask).logits  # (B, L - 1, V)
+    loss = label_smoothing_loss(logits, target_ids[:, 1:], target_mask[:, 1:], settings.label_smoothing)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+    optimizer.step()
+    return loss.detach()
+
+
+def _look(model: Any, dev: Sequence[EncodedPair], run: Checkpoint, losses: float, device: Any) -> None:
+    """Add a record to the history, and keep the weights if they are the best so far."""
+    before = int(run.history[-1]["step"]) if run.history else 0
+    loss = losses / (run.step - before)
+    if not math.isfinite(loss):
+        raise UserError(f"the loss became {loss}: lower the learning rate")
+    dev_loss = evaluate_sequences(model, dev, device)
+    if not run.history or dev_loss < min(record["dev_loss"] for record in run.history):
+        run.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    times = {"step": run.step, "tokens": run.tokens, "seconds": run.seconds}
+    run.history.append({**times, "loss": loss, "dev_loss": dev_loss})
+
+
+@torch.inference_mode()
+def evaluate_sequences(model: Any, pairs: Sequence[EncodedPair], device: torch.device | str = "cpu") -> float:
+    """Return the mean of -log p over all tokens of the targets, without smoothing; exp of it is the perplexity."""
+    model.eval()
+    total, tokens = 0.0, 0
+    for batch in PairBatches(pairs, _EVALUATION_TOKENS).in_order():
+        source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
+        logits = model(source_ids, target_ids[:, :-1], source_mask).logits
+        loss = label_smoothing_loss(logits, target_ids[:, 1:], target_mask[:, 1:], 0.0)
+        total += float(loss) * batch.num_tokens
+        tokens += batch.num_tokens
+    return total / tokens
+
+
+def _tensors(batch: PairBatch, device: Any) -> list[Tensor]:
+    arrays = (batch.source_ids, batch.source_mask, batch.target_ids, batch.target_mask)
+    return [torch.from_numpy(array).to(device) for array in arrays]
+
+
+def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
+    """What must be the same for a run to be gone on with. Only its end may change."""
+    values = {name: value for name, value in asdict(settings).items() if name != "steps"}
+    return {**model.config.to_dict(), **values}
+
+
+def _keep(model: Any, optimizer: torch.optim.Optimizer, run: Checkpoint, path: Path) -> None:
+    """Write the checkpoint, and the best model beside it when it is the newest."""
+    if run.history[-1]["dev_loss"] == min(record["dev_loss"] for record in run.history):
+        model.save_pretrained(path.parent)
+    write_checkpoint(path, model, optimizer, run)
