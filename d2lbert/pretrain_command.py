@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +58,8 @@ def pretrain(
     """Pretrain a BERT on plain text: one paragraph a line, a blank line between documents."""
     sizes = preset(config)
     preparation = Preparation(dev_share)
-    if not resume and out.is_dir() and any(out.iterdir()):
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
+    if first and not resume and out.is_dir() and any(out.iterdir()):
         raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
     writable_folder(out)
     paths = [*corpus, *(more or [])]

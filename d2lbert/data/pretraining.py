@@ -35,7 +35,7 @@ class PretrainingSettings:
         short_share: share of pairs of a random smaller size.
         static_copies: 0 draws pairs and masks anew in every epoch. The paper's data were written once, in 10 copies
             with different masks: 10 comes back to the same batches every 10 epochs.
-        window: shards that are shuffled together. All sentences of a window are held in memory.
+        window: shards that are shuffled together, and held in memory: 8 of them take some 60 MB.
         packed: several texts in a row instead of padding.
     """
 
@@ -161,11 +161,8 @@ class PretrainingData:
         starts = np.cumsum(lengths) - lengths
         ids = np.full(int(lengths.sum()), self._sep, dtype=np.int64)
         ids[starts] = self._cls
-        texts = zip(starts.tolist(), *(array.tolist() for array in pairs[:4]), strict=True)
-        for start, a_start, a_end, b_start, b_end in texts:
-            middle = start + 1 + a_end - a_start
-            ids[start + 1 : middle] = window.tokens(a_start, a_end)
-            ids[middle + 1 : middle + 1 + b_end - b_start] = window.tokens(b_start, b_end)
+        _copy(window.tokens, pairs.a_start, a, ids, starts + 1)
+        _copy(window.tokens, pairs.b_start, b, ids, starts + a + 2)
         places = np.arange(len(ids)) - np.repeat(starts, lengths)  # (T,) of a token in its own text
         segments = (places >= np.repeat(a + 2, lengths)).astype(np.int64)
         masked = self._masking(ids, random)
@@ -179,24 +176,23 @@ class _Window:
 
     def __init__(self, shards: TokenShards, names: list[str]) -> None:
         opened = [shards.load(name) for name in names]
-        self._tokens = [shard.tokens for shard in opened]
-        self._first = np.cumsum([0, *(len(tokens) for tokens in self._tokens)]).tolist()
+        self.tokens = np.concatenate([shard.tokens for shard in opened])
+        token_counts = np.cumsum([0, *(len(shard.tokens) for shard in opened)])
         sentence_counts = np.cumsum([0, *(len(shard.sentences) - 1 for shard in opened)])
         # The end of one shard is the beginning of the next, so each edge is kept once.
         self.sentences = np.concatenate(
-            [[0], *(shard.sentences[1:] + first for shard, first in zip(opened, self._first, strict=False))]
+            [[0], *(shard.sentences[1:] + first for shard, first in zip(opened, token_counts, strict=False))]
         ).astype(np.int64)
         self.documents = np.concatenate(
             [[0], *(shard.documents[1:] + first for shard, first in zip(opened, sentence_counts, strict=False))]
         ).astype(np.int64)
 
-    def tokens(self, start: int, end: int) -> np.ndarray:
-        """Return the tokens from ``start`` to before ``end``; both lie in one shard."""
-        shard = 0
-        while start >= self._first[shard + 1]:
-            shard += 1
-        first = self._first[shard]
-        return self._tokens[shard][start - first : end - first]
+
+def _copy(source: np.ndarray, starts: np.ndarray, lengths: np.ndarray, target: np.ndarray, goals: np.ndarray) -> None:
+    """Copy N stretches: ``lengths[i]`` numbers from ``starts[i]`` of the source to ``goals[i]`` of the target."""
+    ends = np.cumsum(lengths)
+    inside = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
+    target[np.repeat(goals, lengths) + inside] = source[np.repeat(starts, lengths) + inside]
 
 
 def _lay_out(

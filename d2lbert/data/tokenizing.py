@@ -25,6 +25,7 @@ _SPACES = re.compile("[^\\S\x0b\x0c\x1c-\x1f\x85]+")
 
 # A sentence ends where a word ends so, unless it is an initial or a usual abbreviation, and the next begins like this.
 _END = re.compile(r"""[.!?]["'”’)\]]*$""")
+_LAST = """.!?"'”’)]"""
 _NO_END = re.compile(r"""["'“‘(\[]*(?:\w|Mr|Mrs|Ms|Dr|St|Prof|Gen|Col|Lt|Sgt|Rev|No|vs|cf|e\.g|i\.e|etc|approx)\.$""")
 _BEGIN = re.compile(r"""["'“‘(\[]*[A-Z0-9À-ÖØ-ÞΑ-ΩА-Я]""")
 
@@ -108,13 +109,13 @@ class CorpusTokenizer:
         return numbers
 
     def _learn(self, words: list[str]) -> None:
-        pieces = self.tokenizer.encode_ids(words)
-        lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(words))
-        flat = np.fromiter((index for row in pieces for index in row), dtype=np.int32, count=int(lengths.sum()))
-        self._pieces = np.concatenate([self._pieces, flat])
+        pieces, places = self.tokenizer.encode_words(words)
+        lengths = np.bincount(np.array(places, dtype=np.int64), minlength=len(words))
+        self._pieces = np.concatenate([self._pieces, np.array(pieces, dtype=np.int32)])
         self._starts = np.concatenate([self._starts, self._starts[-1] + np.cumsum(lengths)])
-        ends = [bool(_END.search(word)) and not _NO_END.fullmatch(word) for word in words]
-        begins = [_BEGIN.match(word) is not None for word in words]
+        # Most words can be told by a look at one character.
+        ends = [word[-1] in _LAST and bool(_END.search(word)) and not _NO_END.fullmatch(word) for word in words]
+        begins = [not word[0].islower() and _BEGIN.match(word) is not None for word in words]
         self._ends_sentence = np.concatenate([self._ends_sentence, np.array(ends, dtype=bool)])
         self._begins_sentence = np.concatenate([self._begins_sentence, np.array(begins, dtype=bool)])
 
