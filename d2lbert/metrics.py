@@ -1,4 +1,4 @@
-"""Scores. scikit-learn does the sums."""
+"""Scores. scikit-learn, SciPy and seqeval do the sums."""
 
 from __future__ import annotations
 
@@ -21,4 +21,33 @@ def classification(targets: np.ndarray, predictions: np.ndarray) -> dict[str, fl
         "accuracy": float(accuracy_score(targets, predictions)),
         "f1_macro": float(f1_score(targets, predictions, average="macro")),
         "matthews": float(matthews_corrcoef(targets, predictions)),
+    }
+
+
+def f1_of_second(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Return the F1 of the second of two classes, such as "paraphrase" after "different"; indices, both (N,)."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(targets, predictions, pos_label=1, zero_division=0.0))
+
+
+def regression(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    """Return Spearman's and Pearson's correlation and the mean squared error of numbers, both (N,).
+
+    A correlation with constant numbers is not defined; it is given as 0.
+
+    Raises:
+        UserError: SciPy is not installed, or there are fewer than two numbers.
+    """
+    try:
+        from scipy.stats import pearsonr, spearmanr
+    except ImportError:
+        raise UserError("scores need SciPy: run pip install 'd2lbert[eval]'") from None
+    if len(targets) < 2:
+        raise UserError("a correlation needs at least two pairs: give more examples")
+    constant = np.ptp(targets) == 0 or np.ptp(predictions) == 0
+    return {
+        "spearman": 0.0 if constant else float(spearmanr(targets, predictions).statistic),
+        "pearson": 0.0 if constant else float(pearsonr(targets, predictions).statistic),
+        "mean_squared_error": float(np.mean((targets - predictions) ** 2)),
     }

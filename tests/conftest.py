@@ -23,3 +23,11 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs real data: set D2LBERT_DATA to a folder laid out as <dataset>/<file>")
     return Path(folder)
+
+
+@pytest.fixture
+def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No data but the samples, and no network."""
+    monkeypatch.delenv("D2LBERT_DATA", raising=False)
+    monkeypatch.setenv("D2LBERT_CACHE", str(tmp_path))
+    monkeypatch.setenv("D2LBERT_OFFLINE", "1")

@@ -310,3 +310,74 @@ def test_settings_that_cannot_be(
 ) -> None:
     assert message in complaint(*_finetune(encoder, train_file, tmp_path / "out", option, value))
     assert not (tmp_path / "out").exists()
+
+
+PAIR_LINES = "1\t1\t2\tA good film.\tThe film is good.\n0\t3\t4\tA good plot.\tA bad film.\n"
+
+
+@pytest.fixture
+def pair_file(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.txt"
+    path.write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + PAIR_LINES * 2)
+    return path
+
+
+def test_pairs_from_fine_tuning_to_predictions(encoder: Path, pair_file: Path, tmp_path: Path) -> None:
+    out, both = tmp_path / "out", ["--train", pair_file, "--dev", pair_file, "--format", "mrpc"]
+    settings = ["--epochs", "1", "--best-by", "f1", "--layer-decay", "0.9", "--balanced", "--resume"]
+    result = run("finetune", "pair", "--model", encoder, *both, "--out", out, *settings)
+    assert result.returncode == 0, result.stderr
+    assert "dev f1" in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pairs.txt"]
+    result = run("evaluate", "pair", "--model", out, "--data", pair_file, "--format", "mrpc")
+    metrics = json.loads(result.stdout.splitlines()[-1])
+    assert metrics["examples"] == 4
+    assert {"accuracy", "f1", "matthews"} <= set(metrics)
+    rows = [json.loads(line) for line in (out / "predictions-pairs.txt.jsonl").read_text().splitlines()]
+    assert rows[1]["example"] == {"first": "A good plot.", "second": "A bad film.", "label": "different"}
+    right = [row["label"] == row["example"]["label"] for row in rows]
+    assert sum(right) / 4 == metrics["accuracy"]
+    result = run("predict", "pair", "--model", out, "--text", "A good film.", "--pair", "The film is good.")
+    answer = json.loads(result.stdout)
+    assert answer["pair"] == "The film is good."
+    assert answer["probabilities"] == pytest.approx(rows[0]["probabilities"], abs=1e-5)
+
+
+def test_scores_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    names = ["--train", "stsb_en", "--dev", "stsb_en"]
+    result = run("finetune", "pair", "--model", encoder, *names, "--out", out, "--epochs", "1")
+    assert result.returncode == 0, result.stderr
+    answers = tmp_path / "answers.jsonl"
+    result = run("evaluate", "pair", "--model", out, "--data", "stsb_en", "--predictions", answers)
+    assert set(json.loads(result.stdout.splitlines()[-1])) == {"spearman", "pearson", "mean_squared_error", "examples"}
+    assert len(answers.read_text().splitlines()) == 84
+    result = run("predict", "pair", "--model", out, "--text", "A boat.", "--pair", "A ship.")
+    assert set(json.loads(result.stdout)) == {"text", "pair", "score"}
+    assert "needs two labels" in complaint("predict", "classification", "--model", out, "--text", "A boat.")
+
+
+def test_a_checkpoint_that_is_left_is_gone_on_from(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """Interrupted after an epoch; another setting is refused, the same goes on."""
+    command = _finetune(encoder, train_file, tmp_path / "out", "--epochs", "2", "--resume")
+    (tmp_path / "out.checkpoint").mkdir()
+    (tmp_path / "out.checkpoint" / "checkpoint.json").write_text("{}")
+    assert "out.checkpoint to start anew" in complaint(*command)
+    shutil.rmtree(tmp_path / "out.checkpoint")
+    assert run(*command).returncode == 0
+
+
+def test_mistakes_with_pairs(encoder: Path, classifier: Path, pair_file: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    both = ("--train", pair_file, "--dev", pair_file)
+    assert "no column 'sentence'" in complaint("finetune", "classification", "--model", encoder, *both, *out,
+                                               "--format", "glue-tsv")  # fmt: skip
+    assert "unknown format" in complaint("finetune", "pair", "--model", encoder, *both, *out, "--format", "sst2")
+    assert "no pairs of texts" in complaint("finetune", "pair", "--model", encoder, "--train", "sst2", "--dev", "sst2",
+                                            *out)  # fmt: skip
+    assert "one --pair for each" in complaint("predict", "pair", "--model", classifier, "--text", "a")
+    assert "leave it out" in complaint("predict", "classification", "--model", classifier, "--text", "a", "--pair", "b")
+    assert "--pair is empty" in complaint("predict", "pair", "--model", classifier, "--text", "a", "--pair", " ")
+    assert "unknown score best_by" in complaint("finetune", "pair", "--model", encoder, *both, "--format", "mrpc",
+                                                *out, "--best-by", "bleu", "--epochs", "1")  # fmt: skip
+    assert not (tmp_path / "out").exists()

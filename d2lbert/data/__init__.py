@@ -1,13 +1,15 @@
 """Data sets: found, verified, read. Batches of them: padded or packed (:mod:`d2lbert.data.batching`)."""
 
-from d2lbert.data.examples import Analogy, Document, Sentence, Translation, WordInContext, WordPair
-from d2lbert.data.readers import read_file
+from d2lbert.data.examples import Analogy, Document, Pair, ScoredPair, Sentence, Translation, WordInContext, WordPair
+from d2lbert.data.formats import read_file
 from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
 
 __all__ = [
     "Analogy",
     "Document",
+    "Pair",
     "SampleDataWarning",
+    "ScoredPair",
     "Sentence",
     "Translation",
     "WordInContext",

@@ -44,6 +44,12 @@ class Batch:
         """How many tokens are real."""
         return int(self.mask.sum())
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many tokens each text has, (N,)."""
+        rows, columns = self.starts.T
+        return (self.sequence_ids[rows] == self.sequence_ids[rows, columns][:, None]).sum(1)
+
 
 def pad(encodings: Sequence[Encoding], pad_id: int = 0) -> Batch:
     """Put each text into a row of its own, all rows as long as the longest text."""

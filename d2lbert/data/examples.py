@@ -14,6 +14,24 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts and the name of what they are to each other. ``label`` is None where it is to be predicted."""
+
+    first: str
+    second: str
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """Two texts and a score, such as how alike they are. ``score`` is None where it is to be predicted."""
+
+    first: str
+    second: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text of several paragraphs, in their order."""
 

@@ -20,7 +20,8 @@ class DataFile:
 
     Fields:
         name: its name in the data set's folder.
-        url: where it is published, pinned to a commit; empty for a file that was derived from what is published.
+        url: where it is published, pinned to a commit; empty for a file that was derived from what is published, or
+            that must be asked for.
         sha256: the digest of its bytes, in hexadecimal.
         size: bytes.
     """
@@ -47,6 +48,8 @@ class DataSet:
         files: all its files.
         splits: the files of each split, in the order in which they are read.
         samples: the same for the stand-in, relative to ``data/samples/<folder>``; empty where there is none.
+        cut: where train and dev are one file, every so many-th example is dev and the others are train; 0 where each
+            split has files of its own.
     """
 
     name: str
@@ -60,6 +63,7 @@ class DataSet:
     files: tuple[DataFile, ...]
     splits: dict[str, tuple[str, ...]]
     samples: dict[str, tuple[str, ...]]
+    cut: int = 0
 
     @property
     def size(self) -> int:
@@ -111,6 +115,7 @@ def _entry(name: str, table: dict[str, Any]) -> DataSet:
         files=tuple(DataFile(**file) for file in table["files"]),
         splits=_splits(table.get("splits", {})),
         samples=_splits(table.get("samples", {})),
+        cut=table.get("cut", 0),
     )
 
 

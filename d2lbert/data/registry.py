@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import readers
+from d2lbert.data import readers, sentence_pairs
 from d2lbert.data.download import DownloadError, download
 from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
 from d2lbert.errors import UserError, unknown_name
@@ -126,7 +126,15 @@ def _examples(name: str, split: str) -> Iterator[Any]:
     if found.missing:
         # The warning points at the caller of load or read. A page may show it, so it names no folder of this machine.
         warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
-    return _read_files(entry.format, [found.folder / file for file in found.splits[split]])
+    examples = _read_files(entry.format, [found.folder / file for file in found.splits[split]])
+    return examples if entry.cut == 0 or split == "test" else _cut(examples, entry.cut, split)
+
+
+def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
+    """Share the examples of one file: the last of ``every`` goes to dev, the others to train."""
+    for number, example in enumerate(examples, start=1):
+        if (number % every == 0) == (split == "dev"):
+            yield example
 
 
 def _find(entry: DataSet) -> _Found:
@@ -149,7 +157,7 @@ def _sample_notice(entry: DataSet, reason: str) -> str:
 
 
 def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
-    if format == "wic":
+    if format == "wic":  # a file of texts and a file of answers
         return readers.words_in_context(paths[0], paths[1])
     if format == "parallel":
         return readers.translations(paths[0], paths[1])
@@ -163,6 +171,14 @@ _READERS: dict[str, Any] = {
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,
     "word-pairs": readers.word_pairs,
+    "cola": readers.cola,
+    "mrpc": sentence_pairs.mrpc,
+    "stsb": sentence_pairs.stsb,
+    "rte-xml": sentence_pairs.rte,
+    "mnli": sentence_pairs.mnli,
+    "qnli": sentence_pairs.qnli,
+    "sick": sentence_pairs.sick,
+    "sick-relatedness": sentence_pairs.sick_relatedness,
 }
 
 

@@ -1,39 +1,126 @@
-"""What a task is: how examples become encodings and targets, and how logits become scores and answers.
+"""What a task is: how examples become inputs and targets, which loss they ask for, and how logits become answers.
 
 A task knows no framework and no encoder. One fine-tuning loop serves every task.
 """
 
 from __future__ import annotations
 
+import enum
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from d2lbert.errors import unknown_name
+from d2lbert.errors import UserError, unknown_name
 from d2lbert.text import Encoding, WordPiece
 
 # The tasks of the command line; those that are not built yet are named so that the message can say so.
 TASKS = ("classification", "pair", "tagging", "question_answering", "multiple_choice")
-BUILT = ("classification",)
+BUILT = ("classification", "pair")
+
+# The target of a token that has no label: it takes no part in the loss.
+IGNORED = -100
+
+
+class Loss(enum.Enum):
+    """What the loop makes small. Each is a few lines in :mod:`d2lbert.torch.losses`."""
+
+    LABEL = "cross-entropy of the label of a text; target: its index"
+    SCORE = "squared error of the one output of a text; target: a number"
+    TOKENS = "cross-entropy of the labels of tokens; target: (length,) indices, IGNORED where there is none"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a model sees of an example at one time.
+
+    Fields:
+        encodings: one, or, where texts compete with each other, one for each.
+        target: what the model should answer, in the form that the task's loss wants; None where it is not known.
+        example: the place of the example that it is of. A long example may be cut into several inputs.
+    """
+
+    encodings: tuple[Encoding, ...]
+    target: Any
+    example: int
 
 
 class Task(Protocol):
-    """What the fine-tuning loop asks of a task."""
+    """What the fine-tuning loop asks of a task. ``outputs`` has one array of logits for each input."""
 
-    labels: tuple[str, ...]
+    loss: Loss
+    labels: tuple[str, ...]  # names of the outputs, in their order
 
-    def encode(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
-        """Return the model's input for each example."""
+    def inputs(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Input]:
+        """Return what the model sees, with targets where the examples have them."""
 
-    def targets(self, examples: Sequence[Any]) -> np.ndarray:
-        """Return what the model should answer, (N,) integers."""
+    def score(
+        self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> dict[str, float]:
+        """Compare the outputs with what is right. The first score chooses the best epoch unless told otherwise."""
 
-    def metrics(self, targets: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-        """Score logits (N, C) against targets (N,)."""
+    def answers(
+        self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> list[dict[str, Any]]:
+        """Turn the outputs into one answer an example, for a reader and for JSON."""
 
-    def describe(self, logits: np.ndarray) -> dict[str, Any]:
-        """Turn the logits of one example (C,) into an answer for a reader."""
+
+def encode_texts(
+    tokenizer: WordPiece, firsts: Sequence[str], seconds: Sequence[str] | None, max_length: int
+) -> list[Encoding]:
+    """Encode texts or pairs of texts; those that had to be cut are counted in a warning.
+
+    Raises:
+        UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
+    """
+    if seconds is not None and max_length < 5:
+        raise UserError(
+            f"max_length {max_length} is too small for a pair: [CLS], two [SEP] and two texts need 5 tokens"
+        )
+    encodings = tokenizer.encode_batch(firsts, seconds, max_length=max_length)
+    cut = 0
+    for place, encoding in enumerate(encodings):
+        texts = [firsts[place]] if seconds is None else [firsts[place], seconds[place]]
+        lasts = _last_pieces(encoding)
+        for text, last in zip(texts, lasts, strict=True):
+            if encoding.special[last]:
+                raise UserError(
+                    f"the text {text[:40]!r} holds nothing that the tokenizer keeps: give at least one word"
+                )
+        if len(encoding) == max_length:
+            ends = [encoding.offsets[last][1] for last in lasts]
+            cut += any(end < len(text.rstrip()) for text, end in zip(texts, ends, strict=True))
+    if cut:
+        warnings.warn(f"{cut:,} of {len(firsts):,} texts cut after {max_length} tokens", stacklevel=3)
+    return encodings
+
+
+def _last_pieces(encoding: Encoding) -> list[int]:
+    """Return the place of the last piece of each text, or of the [CLS] or [SEP] before it where a text is empty."""
+    if 1 not in encoding.segment_ids:
+        return [len(encoding) - 2]
+    return [encoding.segment_ids.index(1) - 2, len(encoding) - 2]
+
+
+def places_of(labels: Sequence[str], found: Sequence[str | None]) -> np.ndarray:
+    """Return the index of each label, (N,) integers.
+
+    Raises:
+        UserError: a label that is not among ``labels``.
+    """
+    places = {label: index for index, label in enumerate(labels)}
+    for label in found:
+        if label not in places:
+            raise unknown_name("label", str(label), labels)
+    return np.array([places[label] for label in found if label is not None], dtype=np.int64)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities of logits (C,)."""
+    exponentials = np.exp(logits - logits.max())
+    return exponentials / exponentials.sum()
 
 
 def check_task(name: str) -> None:

@@ -1,8 +1,7 @@
-"""One text, one label out of a fixed set."""
+"""One text, or a pair of texts, and one label out of a fixed set."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,12 +9,15 @@ import numpy as np
 
 from d2lbert import metrics
 from d2lbert.data.examples import Sentence
-from d2lbert.errors import UserError, unknown_name
+from d2lbert.errors import UserError
+from d2lbert.tasks.base import Input, Loss, encode_texts, places_of, softmax
 from d2lbert.text import Encoding, WordPiece
 
 
 class Classification:
     """Classify a sentence. The order of ``labels`` is the order of the logits."""
+
+    loss = Loss.LABEL
 
     def __init__(self, labels: Iterable[str]) -> None:
         self.labels = tuple(labels)
@@ -23,7 +25,7 @@ class Classification:
             raise UserError(f"classification needs two labels, but there is only {self.labels}: check the label column")
 
     @classmethod
-    def of(cls, examples: Sequence[Sentence]) -> Classification:
+    def of(cls, examples: Sequence[Any]) -> Classification:
         """Return the task whose labels are those of the examples, in alphabetical order."""
         return cls(sorted({example.label for example in examples if example.label is not None}))
 
@@ -33,36 +35,48 @@ class Classification:
         Raises:
             UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
         """
-        texts = [example.text for example in examples]
-        encodings = tokenizer.encode_batch(texts, max_length=max_length)
-        cut = 0
-        for text, encoding in zip(texts, encodings, strict=True):
-            if len(encoding) == 2:
-                raise UserError(
-                    f"the text {text[:40]!r} holds nothing that the tokenizer keeps: give at least one word"
-                )
-            cut += len(encoding) == max_length and encoding.offsets[-2][1] < len(text.rstrip())
-        if cut:
-            warnings.warn(f"{cut:,} of {len(texts):,} texts cut after {max_length} tokens", stacklevel=2)
-        return encodings
+        return encode_texts(tokenizer, [example.text for example in examples], None, max_length)
 
-    def targets(self, examples: Sequence[Sentence]) -> np.ndarray:
+    def targets(self, examples: Sequence[Any]) -> np.ndarray:
         """Return the index of each example's label, (N,)."""
-        places = {label: index for index, label in enumerate(self.labels)}
-        for example in examples:
-            if example.label not in places:
-                raise unknown_name("label", str(example.label), self.labels)
-        return np.array([places[example.label] for example in examples if example.label is not None], dtype=np.int64)
+        return places_of(self.labels, [example.label for example in examples])
+
+    def inputs(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Input]:
+        """Return one input an example; its target is the index of the label."""
+        encodings = self.encode(examples, tokenizer, max_length)
+        inputs = []
+        for place, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
+            target = None if example.label is None else self.targets([example])[0]
+            inputs.append(Input((encoding,), target, place))
+        return inputs
 
     def metrics(self, targets: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-        """Return accuracy, macro F1 and Matthews' correlation."""
-        return metrics.classification(targets, logits.argmax(axis=1))
+        """Return accuracy, macro F1 and Matthews' correlation; of two labels also the F1 of the second.
+
+        Args:
+            targets: (N,) indices of labels.
+            logits: (N, C).
+        """
+        scores = metrics.classification(targets, logits.argmax(axis=1))
+        if len(self.labels) == 2:
+            scores["f1"] = metrics.f1_of_second(targets, logits.argmax(axis=1))
+        return scores
+
+    def score(
+        self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> dict[str, float]:
+        """Return :meth:`metrics` of the outputs, each (C,)."""
+        return self.metrics(self.targets(examples), np.stack(outputs))
+
+    def answers(
+        self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> list[dict[str, Any]]:
+        """Return :meth:`describe` of each output."""
+        return [self.describe(output) for output in outputs]
 
     def describe(self, logits: np.ndarray) -> dict[str, Any]:
-        """Return the label and the probability of every label."""
-        exponentials = np.exp(logits - logits.max())
-        probabilities = exponentials / exponentials.sum()
+        """Return the label and the probability of every label, from the logits (C,) of one text."""
         return {
             "label": self.labels[int(logits.argmax())],
-            "probabilities": {label: float(p) for label, p in zip(self.labels, probabilities, strict=True)},
+            "probabilities": {label: float(p) for label, p in zip(self.labels, softmax(logits), strict=True)},
         }

@@ -6,24 +6,27 @@ Shape legend: N texts of a batch, C labels.
 from __future__ import annotations
 
 import copy
+import json
 import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2lbert.data.batching import Batch, pack, pad
-from d2lbert.errors import UserError
-from d2lbert.tasks.base import Task
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Encoding, WordPiece
-from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
+from d2lbert.torch.losses import by_token, compute_loss
+from d2lbert.torch.optim import decay_groups, layer_groups, linear_warmup_and_decay
+from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
 from d2lbert.torch.runtime import seed_everything, to_tensors
 
 
@@ -41,6 +44,11 @@ class Training:
         max_length: the longest text, in tokens; the rest is cut off.
         seed: of the order, of dropout and of the head's first weights.
         packed: several texts in a row instead of padding.
+        layer_decay: factor on the learning rate from each layer to the one below; 1 for the same rate everywhere.
+        patience: stop after so many epochs without a better score on dev; 0 for never.
+        best_by: name of the score that chooses the best epoch; empty for the task's first.
+        balanced: let each label count inversely to its frequency in the training examples.
+        mixed_precision: compute in bfloat16 where there is an NVIDIA GPU; weights and loss stay in float32.
     """
 
     epochs: int = 5
@@ -52,11 +60,20 @@ class Training:
     max_length: int = 128
     seed: int = 0
     packed: bool = True
+    layer_decay: float = 1.0
+    patience: int = 0
+    best_by: str = ""
+    balanced: bool = False
+    mixed_precision: bool = True
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "clip"):
             if not 0 < getattr(self, name) < math.inf:  # false for nan, too
                 raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
+        if not 0 < self.layer_decay <= 1:
+            raise UserError(f"training: layer_decay is {self.layer_decay}; it must be above 0, at most 1")
+        if self.patience < 0:
+            raise UserError(f"training: patience is {self.patience}; it must be 0 (off) or a number of epochs")
         if not 0 <= self.warmup <= 1:
             raise UserError(f"training: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
         if self.max_length < 3:
@@ -74,62 +91,124 @@ def fine_tune(
     settings: Training,
     device: torch.device | str = "cpu",
     progress: bool = True,
+    checkpoint: str | Path | None = None,
 ) -> list[dict[str, float]]:
     """Train ``model`` on ``train``, score it on ``dev`` after every epoch, and leave it with its best weights.
 
     Args:
-        model: returns logits (N, C) for the tensors of a batch.
+        model: returns the logits that the task's loss wants for the tensors of a batch.
         progress: show a bar with tokens a second on standard error.
+        checkpoint: a folder. The state is kept there after every epoch, and where one is there already the run goes
+            on from it, to the same weights as if it had never been stopped.
 
     Returns:
         One record for each epoch: mean training loss, seconds, tokens a second, and the scores on ``dev``. The best
-        epoch is the one with the highest first score.
+        epoch is the one with the highest first score, or ``settings.best_by``.
     """
-    encodings, targets = task.encode(train, tokenizer, settings.max_length), task.targets(train)
-    dev_encodings, dev_targets = task.encode(dev, tokenizer, settings.max_length), task.targets(dev)
+    inputs = task.inputs(train, tokenizer, settings.max_length)
+    dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
     seed_everything(settings.seed)
     order = np.random.default_rng(settings.seed)
     model.to(device)
-    groups = decay_groups(model, settings.weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)  # one pass over the memory, not ten
-    steps = settings.epochs * -(-len(train) // settings.batch_size)
-    warmup = int(settings.warmup * steps)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
-    history: list[dict[str, float]] = []
-    best, best_score = copy.deepcopy(model.state_dict()), -np.inf
-    with tqdm(total=steps, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
-        for epoch in range(1, settings.epochs + 1):
-            began, loss_sum, tokens = time.perf_counter(), 0.0, 0
-            model.train()
-            shuffled = order.permutation(len(train))
-            for start in range(0, len(train), settings.batch_size):
-                chosen = shuffled[start : start + settings.batch_size]
-                batch = _arrange([encodings[index] for index in chosen], settings.packed, tokenizer)
-                loss = _step(model, batch, torch.from_numpy(targets[chosen]).to(device), optimizer, settings.clip)
-                schedule.step()
-                loss_sum += loss * len(chosen)
-                tokens += batch.num_tokens
-                bar.update()
-                rate = tokens / (time.perf_counter() - began)
-                bar.set_postfix_str(f"epoch {epoch}, loss {loss:.3f}, {rate:,.0f} tokens/s", refresh=False)
-            seconds = time.perf_counter() - began
-            scores = task.metrics(dev_targets, compute_logits(model, dev_encodings, tokenizer, device))
-            record = {"epoch": epoch, "loss": loss_sum / len(train), "seconds": seconds}
-            history.append({**record, "tokens_per_second": tokens / seconds, **scores})
-            first = next(iter(scores.values()))
-            if first > best_score:
-                best, best_score = copy.deepcopy(model.state_dict()), first
-    model.load_state_dict(best)
+    steps = settings.epochs * -(-len(inputs) // settings.batch_size)
+    optimizer, schedule = _optimizer(model, settings, steps)
+    class_weights = _class_weights(task, inputs, device) if settings.balanced else None
+    run = _Run(model, optimizer, schedule, order, copy.deepcopy(model.state_dict()))
+    same = {**asdict(settings), "train": len(train), "dev": len(dev)}
+    if checkpoint is not None:
+        run.restore(load_checkpoint(checkpoint, same))
+    done = len(run.history) * (steps // settings.epochs)
+    with tqdm(total=steps, initial=done, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
+        while len(run.history) < settings.epochs and not (0 < settings.patience <= run.waited):
+            record = _train_epoch(run, task, inputs, tokenizer, settings, device, class_weights, bar)
+            scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer, device))
+            run.finish_epoch({**record, **scores}, _chosen_score(scores, settings.best_by))
+            if checkpoint is not None:
+                save_checkpoint(checkpoint, len(run.history), same, run.state())
+    model.load_state_dict(run.best)
     model.eval()
-    return history
+    return run.history
 
 
-def _step(
-    model: nn.Module, batch: Batch, targets: torch.Tensor, optimizer: torch.optim.Optimizer, clip: float
-) -> float:
+@dataclass
+class _Run:
+    """What changes from epoch to epoch: all that a checkpoint must hold, beside the random numbers of the libraries."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LambdaLR
+    order: np.random.Generator
+    best: dict[str, Any]
+    best_score: float = -math.inf
+    waited: int = 0  # epochs since the best
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def finish_epoch(self, record: dict[str, float], score: float) -> None:
+        """Keep the record, and the weights if they are the best so far."""
+        self.history.append(record)
+        self.waited += 1
+        if score > self.best_score:
+            self.best, self.best_score, self.waited = copy.deepcopy(self.model.state_dict()), score, 0
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as tensors and plain values."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "order": json.dumps(self.order.bit_generator.state),  # its integers have 128 bits
+            "best": self.best,
+            "best_score": self.best_score,
+            "waited": self.waited,
+            "history": self.history,
+        }
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Take over what :meth:`state` returned; None changes nothing."""
+        if state is None:
+            return
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.order.bit_generator.state = json.loads(state["order"])
+        self.best, self.best_score = state["best"], state["best_score"]
+        self.waited, self.history = state["waited"], state["history"]
+
+
+def _train_epoch(
+    run: _Run,
+    task: Task,
+    inputs: Sequence[Input],
+    tokenizer: WordPiece,
+    settings: Training,
+    device: torch.device | str,
+    class_weights: Tensor | None,
+    bar: tqdm,
+) -> dict[str, float]:
+    """Go once through the inputs in a new order; return the mean loss and the speed."""
+    began, loss_sum, tokens = time.perf_counter(), 0.0, 0
+    epoch = len(run.history) + 1
+    run.model.train()
+    shuffled = run.order.permutation(len(inputs))
+    for start in range(0, len(inputs), settings.batch_size):
+        chosen = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
+        batch = _arrange([encoding for one in chosen for encoding in one.encodings], settings.packed, tokenizer)
+        with _precision(device, settings.mixed_precision):
+            logits = run.model(**to_tensors(batch, device))
+        loss = compute_loss(task.loss, logits, [one.target for one in chosen], batch, class_weights)
+        value = _step(run.model, loss, run.optimizer, settings.clip)
+        run.schedule.step()
+        loss_sum += value * len(chosen)
+        tokens += batch.num_tokens
+        bar.update()
+        rate = tokens / (time.perf_counter() - began)
+        bar.set_postfix_str(f"epoch {epoch}, loss {value:.3f}, {rate:,.0f} tokens/s", refresh=False)
+    seconds = time.perf_counter() - began
+    return {"epoch": epoch, "loss": loss_sum / len(inputs), "seconds": seconds, "tokens_per_second": tokens / seconds}
+
+
+def _step(model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer, clip: float) -> float:
     """Take one step of gradient descent and return the loss."""
-    logits = model(**to_tensors(batch, targets.device))  # (N, C)
-    loss = functional.cross_entropy(logits, targets)
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -140,7 +219,69 @@ def _step(
     return value
 
 
+def _optimizer(
+    model: nn.Module, settings: Training, steps: int
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
+    """Return AdamW and the schedule of its learning rate, warm-up and linear decay."""
+    if settings.layer_decay == 1:
+        groups = decay_groups(model, settings.weight_decay)
+    else:
+        groups = layer_groups(model, settings.weight_decay, settings.learning_rate, settings.layer_decay)
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)  # one pass over the memory, not ten
+    warmup = int(settings.warmup * steps)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
+    return optimizer, schedule
+
+
+def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device | str) -> Tensor:
+    """Return the weight of each label (C,), inverse to its frequency, with mean 1 over the training targets."""
+    if task.loss not in (Loss.LABEL, Loss.TOKENS):
+        raise UserError("training: balanced weighs labels, but this task has none; leave it off")
+    targets = np.hstack([one.target for one in inputs])
+    counts = np.bincount(targets[targets != IGNORED], minlength=len(task.labels))
+    weights = counts.sum() / (len(task.labels) * np.maximum(counts, 1))
+    return torch.tensor(weights, dtype=torch.float32, device=device)
+
+
+def _chosen_score(scores: dict[str, float], name: str) -> float:
+    """Return the score that chooses the best epoch: the named one, or the first."""
+    if name and name not in scores:
+        raise unknown_name("score best_by", name, scores)
+    return scores[name] if name else next(iter(scores.values()))
+
+
+def _precision(device: torch.device | str, mixed: bool) -> torch.autocast:
+    """Return the context in which a forward pass runs: bfloat16 on an NVIDIA GPU, else unchanged."""
+    kind = torch.device(device).type
+    return torch.autocast(kind, dtype=torch.bfloat16, enabled=mixed and kind == "cuda")
+
+
 @torch.inference_mode()
+def compute_outputs(
+    model: nn.Module,
+    inputs: Sequence[Input],
+    tokenizer: WordPiece,
+    device: torch.device | str = "cpu",
+    batch_size: int = 64,
+) -> list[np.ndarray]:
+    """Return the logits of each input, in their order: (C,) for texts, (length, C) for tokens.
+
+    Where an input has several texts, their logits follow each other.
+    """
+    model.eval()
+    texts = [encoding for one in inputs for encoding in one.encodings]
+    outputs: list[np.ndarray] = []
+    for start in range(0, len(texts), batch_size):
+        batch = _arrange(texts[start : start + batch_size], True, tokenizer)
+        logits = model(**to_tensors(batch, device)).float()
+        if logits.dim() == 2:  # (N, C)
+            outputs += list(logits.cpu().numpy())
+        else:  # (B, L, C)
+            outputs += np.split(by_token(logits, batch).cpu().numpy(), np.cumsum(batch.lengths)[:-1])
+    found = iter(outputs)
+    return [np.concatenate([next(found) for _ in one.encodings]) for one in inputs]
+
+
 def compute_logits(
     model: nn.Module,
     encodings: Sequence[Encoding],
@@ -148,13 +289,23 @@ def compute_logits(
     device: torch.device | str = "cpu",
     batch_size: int = 64,
 ) -> np.ndarray:
-    """Return the logits (N, C) of encoded texts, in their order."""
-    model.eval()
-    rows = []
-    for start in range(0, len(encodings), batch_size):
-        batch = _arrange(encodings[start : start + batch_size], True, tokenizer)
-        rows.append(model(**to_tensors(batch, device)).float().cpu().numpy())
-    return np.concatenate(rows)
+    """Return the logits (N, C) of encoded texts, in their order, from a head with one row of logits a text."""
+    inputs = [Input((encoding,), None, place) for place, encoding in enumerate(encodings)]
+    return np.stack(compute_outputs(model, inputs, tokenizer, device, batch_size))
+
+
+def evaluate(
+    model: nn.Module,
+    task: Task,
+    tokenizer: WordPiece,
+    examples: Sequence[Any],
+    max_length: int = 128,
+    device: torch.device | str = "cpu",
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Return the scores of labelled examples, and the model's answer to each."""
+    inputs = task.inputs(examples, tokenizer, max_length)
+    outputs = compute_outputs(model, inputs, tokenizer, device)
+    return task.score(examples, inputs, outputs), task.answers(examples, inputs, outputs)
 
 
 def predict(
@@ -165,9 +316,9 @@ def predict(
     max_length: int = 128,
     device: torch.device | str = "cpu",
 ) -> list[dict[str, Any]]:
-    """Return the model's answer for each example, in the form of the task's ``describe``."""
-    logits = compute_logits(model, task.encode(examples, tokenizer, max_length), tokenizer, device)
-    return [task.describe(row) for row in logits]
+    """Return the model's answer for each example."""
+    inputs = task.inputs(examples, tokenizer, max_length)
+    return task.answers(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
 
 def _arrange(encodings: Sequence[Encoding], packed: bool, tokenizer: WordPiece) -> Batch:

@@ -1,12 +1,13 @@
 """Heads: small networks that turn an encoder's vectors into logits. The encoder knows no task.
 
-Shape legend: B rows of a batch, N texts, D hidden size, C labels.
+Shape legend: B rows of a batch, L length of a row, N texts, D hidden size, C labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -20,12 +21,12 @@ from d2lbert.torch.transformer import initialize
 from d2lbert.zoo import locate
 
 
-class BertForSequenceClassification(nn.Module):
-    """BERT with dropout and one linear layer on the pooled vector (Devlin et al. 2019, section 4.1).
+class _BertWithHead(nn.Module):
+    """What the heads share: an encoder, dropout, one linear layer, and folders that ``transformers`` reads.
 
     Args:
         bert: the encoder, pretrained or not.
-        labels: the names of the C labels, in the order of the logits.
+        labels: the names of the C outputs, in the order of the logits.
     """
 
     def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
@@ -35,6 +36,57 @@ class BertForSequenceClassification(nn.Module):
         self.dropout = nn.Dropout(bert.config.hidden_dropout_prob)
         self.classifier = nn.Linear(bert.config.hidden_size, len(self.labels))
         initialize(self.classifier, bert.config.initializer_range)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
+
+        Raises:
+            UserError: no label names in ``config.json``, another head, none in the weights, or they do not fit.
+        """
+        path = locate(folder)
+        config = BertConfig.from_json(path / weights.CONFIG_FILE)
+        labels = _read_labels(path / weights.CONFIG_FILE, cls.__name__)
+        tensors = weights.read_tensors(path)
+        model = cls(BertModel(config), labels)
+        for name, array in model._optional_tensors().items():
+            tensors.setdefault(name, array)
+        model.bert.load_tensors(tensors, path)
+        names = {"weight": "classifier.weight", "bias": "classifier.bias"}
+        shapes = {name: tuple(value.shape) for name, value in model.classifier.state_dict().items()}
+        head = weights.select(tensors, names, shapes, path)
+        model.classifier.load_state_dict({name: torch.from_numpy(array) for name, array in head.items()})
+        return model.eval()
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a folder that the class of the same name in ``transformers`` loads."""
+        tensors: dict[str, np.ndarray] = {f"bert.{name}": array for name, array in self.bert.tensors().items()}
+        for name, value in self.classifier.state_dict().items():
+            tensors[f"classifier.{name}"] = value.detach().float().cpu().numpy()
+        fields = {
+            "architectures": [type(self).__name__],
+            "id2label": {str(index): label for index, label in enumerate(self.labels)},
+            "label2id": {label: index for index, label in enumerate(self.labels)},
+        }
+        weights.write_folder(folder, self.bert.config, tensors, {**fields, **self._more_fields()})
+
+    def _optional_tensors(self) -> dict[str, np.ndarray]:
+        """Return tensors that a file may lack, with the values to take then."""
+        return {}
+
+    def _more_fields(self) -> dict[str, object]:
+        """Return fields of ``config.json`` beside the label names."""
+        return {}
+
+
+class BertForSequenceClassification(_BertWithHead):
+    """BERT with dropout and one linear layer on the pooled vector (Devlin et al. 2019, section 4.1).
+
+    Args:
+        bert: the encoder, pretrained or not.
+        labels: the names of the C labels, in the order of the logits. One name alone makes a regression: the one
+            output is a number, and ``transformers`` takes it for one as well.
+    """
 
     def forward(
         self,
@@ -52,41 +104,46 @@ class BertForSequenceClassification(nn.Module):
         )
         return self.classifier(self.dropout(pooled))
 
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> BertForSequenceClassification:
-        """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
-
-        Raises:
-            UserError: no label names in ``config.json``, no head in the weights, or they do not fit.
-        """
-        path = locate(folder)
-        config = BertConfig.from_json(path / weights.CONFIG_FILE)
-        labels = _read_labels(path / weights.CONFIG_FILE)
-        tensors = weights.read_tensors(path)
-        model = cls(BertModel(config), labels)
-        model.bert.load_tensors(tensors, path)
-        names = {"weight": "classifier.weight", "bias": "classifier.bias"}
-        shapes = {name: tuple(value.shape) for name, value in model.classifier.state_dict().items()}
-        head = weights.select(tensors, names, shapes, path)
-        model.classifier.load_state_dict({name: torch.from_numpy(array) for name, array in head.items()})
-        return model.eval()
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that ``transformers.BertForSequenceClassification`` loads."""
-        tensors: dict[str, np.ndarray] = {f"bert.{name}": array for name, array in self.bert.tensors().items()}
-        for name, value in self.classifier.state_dict().items():
-            tensors[f"classifier.{name}"] = value.detach().float().cpu().numpy()
-        fields = {
-            "architectures": ["BertForSequenceClassification"],
-            "id2label": {str(index): label for index, label in enumerate(self.labels)},
-            "label2id": {label: index for index, label in enumerate(self.labels)},
-        }
-        weights.write_folder(folder, self.bert.config, tensors, fields)
+    def _more_fields(self) -> dict[str, object]:
+        return {"problem_type": "regression"} if len(self.labels) == 1 else {}
 
 
-def _read_labels(path: Path) -> list[str]:
+class BertForTokenClassification(_BertWithHead):
+    """BERT with dropout and one linear layer on the vector of every token (Devlin et al. 2019, section 5.3).
+
+    Args:
+        bert: the encoder, pretrained or not.
+        labels: the names of the C labels of a token, in the order of the logits.
+    """
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        starts: Tensor | None = None,
+    ) -> Tensor:
+        """Return logits (B, L, C). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
+        encoded = self.bert(
+            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
+        )
+        return self.classifier(self.dropout(encoded.sequence))
+
+    def _optional_tensors(self) -> dict[str, np.ndarray]:
+        # transformers saves this model without the pooler, which tokens do not need.
+        return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
+
+
+def _read_labels(path: Path, head: str) -> list[str]:
     """Return the label names of a ``config.json``, in the order of the logits."""
-    names = read_json(path).get("id2label")
-    if not isinstance(names, dict) or sorted(names, key=str) != sorted(map(str, range(len(names)))):
+    config = read_json(path)
+    names = config.get("id2label")
+    if not isinstance(names, dict) or sorted(names, key=str) != sorted(map(str, range(len(names))), key=str):
         raise UserError(f"{path} names no labels (id2label): the model has no classification head; fine-tune it first")
+    found = config.get("architectures") or [head]
+    if found[0].startswith("BertFor") and found[0] != head:
+        raise UserError(f"{path} is of a {found[0]}, not of a {head}: use the task that it was fine-tuned for")
     return [str(names[str(index)]) for index in range(len(names))]

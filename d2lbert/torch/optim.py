@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from torch import nn
@@ -17,6 +18,37 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     matrices = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.dim() >= 2]
     vectors = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.dim() < 2]
     return [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+
+
+def layer_groups(
+    model: nn.Module, weight_decay: float, learning_rate: float, layer_decay: float
+) -> list[dict[str, Any]]:
+    """Split the parameters as :func:`decay_groups` does, with a smaller learning rate the lower a layer lies.
+
+    The head and the pooler learn at ``learning_rate``, the top block at ``layer_decay`` times that, the block below at
+    ``layer_decay`` squared times that, and so on down to the embeddings (Howard and Ruder 2018): what lies low serves
+    any task and should change least.
+    """
+    depths = {name: _depth(name) for name, parameter in model.named_parameters() if parameter.requires_grad}
+    top = max(depth for depth in depths.values() if depth is not None)
+    parameters = dict(model.named_parameters())
+    groups = []
+    for depth in [*range(top + 1), None]:
+        chosen = [parameters[name] for name, found in depths.items() if found == depth]
+        rate = learning_rate if depth is None else learning_rate * layer_decay ** (top + 1 - depth)
+        matrices = [parameter for parameter in chosen if parameter.dim() >= 2]
+        vectors = [parameter for parameter in chosen if parameter.dim() < 2]
+        groups.append({"params": matrices, "weight_decay": weight_decay, "lr": rate})
+        groups.append({"params": vectors, "weight_decay": 0.0, "lr": rate})
+    return [group for group in groups if group["params"]]
+
+
+def _depth(name: str) -> int | None:
+    """Return how high a parameter lies: 0 for embeddings, 1 for the first block, None above all blocks."""
+    if ".embeddings." in f".{name}":
+        return 0
+    found = re.search(r"\.blocks\.(\d+)\.", name)
+    return int(found[1]) + 1 if found else None
 
 
 def linear_warmup_and_decay(step: int, warmup_steps: int, total_steps: int) -> float:

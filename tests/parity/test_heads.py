@@ -1,4 +1,4 @@
-"""The classification head equals transformers.BertForSequenceClassification: logits, loss, gradients, folders."""
+"""Every head equals the class of the same name in transformers: logits, loss, gradients, folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from parity_support import random_batch, small_config
 from random_parameters import randomize
 
 from d2lbert import UserError
+from d2lbert.tasks.base import IGNORED
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
 
 transformers = pytest.importorskip("transformers")
 
@@ -64,3 +65,53 @@ def test_encoder_without_a_head_is_refused(ours: BertForSequenceClassification, 
     ours.bert.save_pretrained(tmp_path)
     with pytest.raises(UserError, match="names no labels"):
         BertForSequenceClassification.from_pretrained(tmp_path)
+
+
+def test_regression(tmp_path: Path) -> None:
+    ours = BertForSequenceClassification(BertModel(small_config()), ["score"])
+    randomize(ours, seed=4)
+    ours.eval().save_pretrained(tmp_path)
+    reference = transformers.BertForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert (reference.config.num_labels, reference.config.problem_type) == (1, "regression")
+    batch, targets = random_batch(), torch.tensor([0.5, 4.0, 1.0, 2.5, 3.0])
+    expected = reference(
+        input_ids=batch.token_ids, token_type_ids=batch.segment_ids, attention_mask=batch.mask, labels=targets
+    )
+    logits = ours(batch.token_ids, batch.segment_ids, batch.mask)
+    loss = torch.nn.functional.mse_loss(logits[:, 0], targets)
+    assert logits.shape == (5, 1)
+    assert (expected.logits - logits).abs().max() < 1e-5
+    expected.loss.backward()
+    loss.backward()
+    assert (reference.classifier.weight.grad - ours.classifier.weight.grad).abs().max() < 1e-5
+    assert BertForSequenceClassification.from_pretrained(tmp_path).labels == ("score",)
+
+
+def test_token_classification(tmp_path: Path) -> None:
+    ours = BertForTokenClassification(BertModel(small_config()), LABELS)
+    randomize(ours, seed=5)
+    ours.eval().save_pretrained(tmp_path / "ours")
+    reference = transformers.BertForTokenClassification.from_pretrained(tmp_path / "ours").eval()
+    batch = random_batch()
+    targets = torch.where(batch.mask.bool(), batch.token_ids % 3, IGNORED)
+    expected = reference(
+        input_ids=batch.token_ids, token_type_ids=batch.segment_ids, attention_mask=batch.mask, labels=targets
+    )
+    logits = ours(batch.token_ids, batch.segment_ids, batch.mask)
+    kept = batch.mask.bool()
+    assert (expected.logits - logits)[kept].abs().max() < 1e-5
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+    expected.loss.backward()
+    loss.backward()
+    query = reference.bert.encoder.layer[0].attention.self.query.weight.grad
+    assert (query - ours.bert.encoder.blocks[0].attention.query.weight.grad).abs().max() < 1e-5
+    # transformers saves no pooler here; ours loads its folder all the same.
+    reference.save_pretrained(tmp_path / "theirs")
+    back = BertForTokenClassification.from_pretrained(tmp_path / "theirs")
+    assert torch.equal(back(batch.token_ids, batch.segment_ids, batch.mask), logits)
+
+
+def test_a_folder_of_another_head_is_refused(ours: BertForSequenceClassification, tmp_path: Path) -> None:
+    ours.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"of a BertForSequenceClassification.*the task that it was fine-tuned for"):
+        BertForTokenClassification.from_pretrained(tmp_path)

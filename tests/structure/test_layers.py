@@ -28,6 +28,7 @@ ORDER = {
     "mxnet": 5,
     "deploy": 6,
     "pretrain_command": 7,
+    "finetune_commands": 7,
     "cli": 8,
 }
 NEUTRAL = [name for name, place in ORDER.items() if place < 5]

@@ -1,0 +1,131 @@
+"""The lines of text files, plain or packed, and the one-line errors that name file, line and fault."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from d2lbert.errors import UserError
+
+# csv refuses a field of more than 131,072 characters unless told otherwise. Whoever limits a text's length does it
+# where he can say why.
+_LONGEST_FIELD = 2**31 - 1
+
+
+def filled_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line that holds more than white space."""
+    for number, line in lines(path):
+        if line and not line.isspace():
+            yield number, line
+
+
+def lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield number (from 1) and text of each line, without its end and without a byte order mark.
+
+    Raises:
+        UserError: the file is missing, damaged or not UTF-8.
+    """
+    number = 0
+    try:
+        with open_binary(path) as stream:
+            # A binary file ends a line at a line feed alone; text may hold U+2028 and other ends that str knows.
+            for number, raw in enumerate(stream, start=1):
+                text = raw.decode("utf-8").rstrip("\r\n")
+                yield number, text.removeprefix("\ufeff") if number == 1 else text
+    except UnicodeDecodeError:
+        raise fault(path, number, "not UTF-8", "save the file as UTF-8") from None
+    except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
+        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def open_binary(path: str | Path) -> BinaryIO:
+    """Open a file; ``.xz`` and ``.gz`` are unpacked on the way."""
+    if Path(path).suffix == ".xz":
+        return lzma.open(path, "rb")  # type: ignore[return-value]
+    if Path(path).suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return Path(path).open("rb")
+
+
+def csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of its last line and the fields of each row of a CSV file."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    # The csv module wants the line ends that it splits at: a quoted field may hold some.
+    rows = csv.reader((line + "\n" for _, line in lines(path)), strict=True)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise fault(path, rows.line_num, f"not valid CSV: {error}", "check the quotes") from None
+        if row:
+            yield rows.line_num, row
+
+
+def tab_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each filled line; fields end at a TAB, quotes mean nothing special."""
+    return ((number, line.split("\t")) for number, line in filled_lines(path))
+
+
+def count_columns(row: Sequence[str]) -> str:
+    """Return "1 column" or "5 columns"."""
+    return f"{len(row)} column{'' if len(row) == 1 else 's'}"
+
+
+def fault(path: str | Path, number: int, what: str, remedy: str) -> UserError:
+    """Return the error for a line that cannot be read."""
+    return UserError(f"{path}, line {number}: {what}; {remedy}")
+
+
+def find_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return the places of the wanted names in a header.
+
+    Raises:
+        UserError: one of them is not there.
+    """
+    names = [name.strip() for name in header]
+    for name in wanted:
+        if name not in names:
+            found = ", ".join(repr(other) for other in names) or "none"
+            raise fault(path, 1, f"no column {name!r} (found: {found})", f"name the columns {' and '.join(wanted)}")
+    return [names.index(name) for name in wanted]
+
+
+def filled(path: str | Path, number: int, text: str, what: str = "text") -> str:
+    """Return a text without the white space around it; refuse an empty one."""
+    text = text.strip()
+    if not text:
+        raise fault(path, number, f"the {what} is empty", "fill it in or remove the line")
+    return text
+
+
+def known_label(path: str | Path, number: int, label: str, labels: Sequence[str] | None) -> str:
+    """Return a label by its name, or by its place in ``labels``, counted from 0; None takes any name."""
+    label = label.strip()
+    if labels is None:
+        return filled(path, number, label, "label")
+    if label in labels:
+        return label
+    if label.isdecimal() and int(label) < len(labels):
+        return labels[int(label)]
+    known = ", ".join(f"{place} = {name}" for place, name in enumerate(labels))
+    raise fault(path, number, f"the label {label[:40]!r} is not one of {known}", "correct the label")
+
+
+def known_score(path: str | Path, number: int, score: str) -> float:
+    """Return a score, a finite number."""
+    try:
+        value = float(score)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise fault(path, number, f"the score {score[:40]!r} is not a number", "mend the line")
+    return value

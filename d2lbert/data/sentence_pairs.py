@@ -1,0 +1,175 @@
+"""Read the files of sentence pairs, each in the layout in which its authors published it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from d2lbert.data.examples import Pair, ScoredPair, WordInContext
+from d2lbert.data.lines import (
+    count_columns,
+    csv_rows,
+    fault,
+    filled,
+    find_columns,
+    known_label,
+    known_score,
+    open_binary,
+    tab_rows,
+)
+from d2lbert.data.readers import words_in_context
+from d2lbert.errors import UserError
+
+# In the order of the numbers 0 and 1 that the files of MRPC hold.
+PARAPHRASE = ("different", "paraphrase")
+ENTAILMENT = ("entailment", "not_entailment")
+INFERENCE = ("contradiction", "entailment", "neutral")
+SENSE = ("different", "same")
+
+# What GLUE's files call the two texts and the label, as far as a file has them.
+_PAIR_NAMES = (
+    ("sentence1", "sentence2"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("#1 String", "#2 String"),
+)
+_LABEL_NAMES = ("gold_label", "label", "is_duplicate", "Quality", "score")
+
+
+def glue_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair | ScoredPair]:
+    """Read a TSV of GLUE with two texts: a header names the columns; quotes mean nothing special.
+
+    A column ``score`` gives scored pairs, any other label column gives labelled ones.
+    """
+    rows = tab_rows(path)
+    _, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
+    pair = next((pair for pair in _PAIR_NAMES if set(pair) <= set(names)), _PAIR_NAMES[0])
+    label = next((name for name in _LABEL_NAMES if name in names), "label")
+    places = find_columns(path, header, (*pair, label))
+    for number, row in rows:
+        first, second, target = _chosen(path, number, row, places, len(header))
+        if label == "score":
+            yield ScoredPair(first, second, known_score(path, number, target))
+        else:
+            yield Pair(first, second, known_label(path, number, target, labels))
+
+
+def mrpc(path: str | Path, labels: Sequence[str] | None = PARAPHRASE) -> Iterator[Pair]:
+    """Read the Microsoft Research Paraphrase Corpus: a header, then label, two numbers and two texts."""
+    return _tab_pairs(path, ("#1 String", "#2 String", "Quality"), labels)
+
+
+def mnli(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair]:
+    """Read MultiNLI: a header with ``gold_label`` and ``premise``, ``hypothesis`` (or GLUE's ``sentence1``, ``2``)."""
+    rows = tab_rows(path)
+    _, header = next(rows, (1, []))
+    in_glue = "sentence1" in [name.strip() for name in header]
+    names = ("sentence1", "sentence2") if in_glue else ("premise", "hypothesis")
+    return _tab_pairs(path, (*names, "gold_label"), labels)
+
+
+def qnli(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair]:
+    """Read QNLI: a header with ``question``, ``sentence`` and ``label``."""
+    return _tab_pairs(path, ("question", "sentence", "label"), labels)
+
+
+def sick(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair]:
+    """Read the entailment of SICK, in lower case (Marelli et al. 2014)."""
+    for number, (first, second, label) in _sick_rows(path, "entailment_judgment"):
+        yield Pair(first, second, known_label(path, number, label.lower(), labels))
+
+
+def sick_relatedness(path: str | Path) -> Iterator[ScoredPair]:
+    """Read the relatedness of SICK, from 1 to 5."""
+    for number, (first, second, score) in _sick_rows(path, "relatedness_score"):
+        yield ScoredPair(first, second, known_score(path, number, score))
+
+
+def stsb(path: str | Path) -> Iterator[ScoredPair]:
+    """Read the STS benchmark as CSV: two texts and a score from 0 to 5, no header."""
+    for number, row in csv_rows(path):
+        if len(row) != 3:
+            raise fault(path, number, f"{count_columns(row)} where two texts and a score are wanted", "mend the line")
+        yield ScoredPair(filled(path, number, row[0]), filled(path, number, row[1]), known_score(path, number, row[2]))
+
+
+def csv_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair]:
+    """Read a CSV with the columns ``first``, ``second`` and ``label`` in its header."""
+    rows = csv_rows(path)
+    _, header = next(rows, (1, []))
+    places = find_columns(path, header, ("first", "second", "label"))
+    for number, row in rows:
+        first, second, label = _chosen(path, number, row, places, len(header))
+        yield Pair(first, second, known_label(path, number, label, labels))
+
+
+def rte(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair]:
+    """Read the XML of the PASCAL challenges: value TRUE or FALSE in the first, entailment YES or NO later."""
+    for number, pair in enumerate(xml_elements(path, "pair"), start=1):
+        answer = pair.get("entailment") or pair.get("value") or ""
+        if answer not in ("YES", "TRUE", "NO", "FALSE"):
+            raise UserError(f"{path}, pair {number}: the answer {answer!r} is not YES, NO, TRUE or FALSE; correct it")
+        text, hypothesis = (" ".join((pair.findtext(name) or "").split()) for name in ("t", "h"))
+        if not (text and hypothesis):
+            raise UserError(f"{path}, pair {number}: <t> or <h> is empty; fill it in or remove the pair")
+        label = ENTAILMENT[0] if answer in ("YES", "TRUE") else ENTAILMENT[1]
+        yield Pair(text, hypothesis, known_label(path, number, label, labels))
+
+
+def word_senses(data: str | Path, gold: str | Path) -> Iterator[Pair]:
+    """Read a pair of WiC files as pairs of sentences."""
+    return map(sense_pair, words_in_context(data, gold))
+
+
+def sense_pair(example: WordInContext) -> Pair:
+    """Put the word before its first sentence, so that a model of two texts can see which word is meant."""
+    return Pair(f"{example.word} : {example.first}", example.second, SENSE[int(example.label)])
+
+
+def gold_of(data: str | Path) -> Path:
+    """Return the file of answers that belongs to a data file of WiC: ``dev.gold.txt`` beside ``dev.data.txt``."""
+    path = Path(data)
+    if ".data." not in path.name:
+        raise UserError(f"{path}: a data file of WiC is called NAME.data.txt, with NAME.gold.txt beside it; rename it")
+    return path.with_name(path.name.replace(".data.", ".gold."))
+
+
+def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
+    """Return the elements of one name, in their order. Entities beyond those of XML itself are refused."""
+    try:
+        with open_binary(path) as stream:
+            root = ElementTree.parse(stream).getroot()
+    except (ElementTree.ParseError, ValueError, EOFError) as error:
+        raise UserError(f"{path} is not valid XML: {error}; mend or get the file again") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    return root.iter(tag)
+
+
+def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:
+    return _chosen_rows(path, ("sentence_A", "sentence_B", target))
+
+
+def _tab_pairs(path: str | Path, names: tuple[str, str, str], labels: Sequence[str] | None) -> Iterator[Pair]:
+    for number, (first, second, label) in _chosen_rows(path, names):
+        yield Pair(first, second, known_label(path, number, label, labels))
+
+
+def _chosen_rows(path: str | Path, names: tuple[str, str, str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the three wanted fields of each row below a header."""
+    rows = tab_rows(path)
+    _, header = next(rows, (1, []))
+    places = find_columns(path, header, names)
+    for number, row in rows:
+        yield number, _chosen(path, number, row, places, len(header))
+
+
+def _chosen(path: str | Path, number: int, row: Sequence[str], places: Sequence[int], width: int) -> list[str]:
+    """Return two texts, both filled, and the target."""
+    if len(row) != width:
+        raise fault(path, number, f"{count_columns(row)} where the header has {width}", "mend the line")
+    first, second, target = (row[place] for place in places)
+    return [filled(path, number, first), filled(path, number, second), target]

@@ -1,0 +1,236 @@
+"""The commands ``d2lbert finetune``, ``evaluate`` and ``predict``.
+
+PyTorch is imported inside the commands, so that a mistake on the command line is answered at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from d2lbert import data
+from d2lbert.data.formats import guess_format
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.files import writable_folder, write_text
+from d2lbert.tasks.base import BUILT, check_task
+from d2lbert.tasks.named import fitting_examples, task_of_examples, task_of_labels
+
+if TYPE_CHECKING:
+    from d2lbert.text import WordPiece
+
+Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(BUILT))]
+Model = Annotated[str, typer.Option("--model", help="a model folder, or a name such as minilm")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="of a FILE, such as sst2, glue-tsv, mrpc; by its ending otherwise")
+]
+MaxLength = Annotated[int, typer.Option("--max-length", help="longest input in tokens; the rest is cut off")]
+
+
+def finetune(
+    task: Task,
+    model: Model,
+    train: Annotated[str, typer.Option("--train", help="a data set's name or a FILE")],
+    dev: Annotated[str, typer.Option("--dev", help="a data set's name or a FILE")],
+    out: Annotated[Path, typer.Option("--out", help="folder for the trained model; must be new or empty")],
+    format: Format = None,
+    epochs: Annotated[int, typer.Option("--epochs")] = 5,
+    batch_size: Annotated[int, typer.Option("--batch-size")] = 32,
+    lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 1e-4,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    max_length: MaxLength = 128,
+    layer_decay: Annotated[float, typer.Option("--layer-decay", help="factor on the rate from layer to layer")] = 1.0,
+    patience: Annotated[int, typer.Option("--patience", help="stop after so many epochs without gain; 0: off")] = 0,
+    best_by: Annotated[str, typer.Option("--best-by", help="score that chooses the epoch, such as f1")] = "",
+    balanced: Annotated[bool, typer.Option("--balanced", help="rare labels count more")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
+) -> None:
+    """Fine-tune a model on a task and keep the epoch that is best on --dev."""
+    check_task(task)
+    workplace = _check_out(out)
+    train_examples = _read(task, train, "train", format, None)
+    chosen = task_of_examples(task, train_examples)
+    dev_examples = _read(task, dev, "dev", format, chosen.labels)
+    from d2lbert.torch.finetuning import Training, fine_tune
+    from d2lbert.torch.runtime import best_device, seed_everything
+    from d2lbert.zoo import get_model
+
+    settings = Training(
+        epochs=epochs, batch_size=batch_size, learning_rate=lr, seed=seed, max_length=max_length,
+        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced,
+    )  # fmt: skip
+    encoder, tokenizer = get_model(model)
+    _check_length(max_length, encoder.config.max_position_embeddings)
+    seed_everything(seed)
+    trained = _head(task)(encoder, chosen.labels)
+    checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
+    history = fine_tune(
+        trained, chosen, tokenizer, train_examples, dev_examples, settings, best_device(), checkpoint=checkpoint
+    )
+    _save(trained.cpu(), tokenizer, history, workplace, out)
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint)
+    score = best_by or list(history[0])[4]  # after epoch, loss, seconds and speed come the scores, the first first
+    for record in history:
+        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
+    print(json.dumps(max(history, key=lambda record: record[score])))
+
+
+def evaluate(
+    task: Task,
+    model: Model,
+    data_set: Annotated[str, typer.Option("--data", help="a data set's name or a FILE")],
+    split: Annotated[str, typer.Option("--split", help="of a named data set")] = "dev",
+    format: Format = None,
+    max_length: MaxLength = 128,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", help="file for the answers; by default in the model's folder")
+    ] = None,
+) -> None:
+    """Score a fine-tuned model; the last line printed is one JSON object of metrics.
+
+    The answer to every example is written beside it, one JSON object a line.
+    """
+    check_task(task)
+    from d2lbert.torch.finetuning import evaluate as score
+    from d2lbert.torch.runtime import best_device
+
+    trained, tokenizer = _load(task, model, max_length)
+    chosen = task_of_labels(task, trained.labels)
+    examples = _read(task, data_set, split, format, chosen.labels)
+    device = best_device()
+    scores, answers = score(trained.to(device), chosen, tokenizer, examples, max_length, device)
+    name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
+    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, answers)
+    print(json.dumps({**scores, "examples": len(examples)}))
+
+
+def predict(
+    task: Task,
+    model: Model,
+    text: Annotated[list[str], typer.Option("--text", help="a text; may be given several times")],
+    pair: Annotated[list[str] | None, typer.Option("--pair", help="the second text of each pair")] = None,
+    max_length: MaxLength = 128,
+) -> None:
+    """Answer for texts; prints one JSON object a text."""
+    check_task(task)
+    _check_texts(task, text, pair or [])
+    from d2lbert.torch.finetuning import predict as answer
+    from d2lbert.torch.runtime import best_device
+
+    trained, tokenizer = _load(task, model, max_length)
+    chosen = task_of_labels(task, trained.labels)
+    examples: list[Any]
+    if task == "pair":
+        kind = data.ScoredPair if len(trained.labels) == 1 else data.Pair
+        examples = [kind(first, second) for first, second in zip(text, pair or [], strict=True)]
+    else:
+        examples = [data.Sentence(one) for one in text]
+    device = best_device()
+    answers = answer(trained.to(device), chosen, tokenizer, examples, max_length, device)
+    for place, found in enumerate(answers):
+        shown = {"text": _short(text[place]), **({"pair": _short(pair[place])} if pair else {})}
+        print(json.dumps({**shown, **found}))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _check_texts(task: str, texts: Sequence[str], pairs: Sequence[str]) -> None:
+    for option, given in (("--text", texts), ("--pair", pairs)):
+        if not all(one.strip() for one in given):
+            raise UserError(f"{option} is empty: give a text with at least one word")
+    if task == "pair" and len(pairs) != len(texts):
+        raise UserError(f"{len(texts)} --text but {len(pairs)} --pair: give one --pair for each --text")
+    if task != "pair" and pairs:
+        raise UserError(f"--pair is for the task pair, not for {task}: leave it out")
+
+
+def _read(task: str, source: str, split: str, format: str | None, labels: Sequence[str] | None) -> list[Any]:
+    """Read the examples of a task from a named data set or a file."""
+    if source in data.names():
+        return fitting_examples(task, source, data.load(source, split))
+    if Path(source).is_file():
+        return data.read_file(source, format or guess_format(source, task), labels, task)
+    if "/" in source or "." in source:
+        raise UserError(f"no file {source}: check the path, or give the name of a data set")
+    raise unknown_name("data set", source, data.names())
+
+
+def _head(task: str) -> Any:
+    """Return the class of models that a task trains."""
+    from d2lbert.torch import heads
+
+    return heads.BertForSequenceClassification
+
+
+def _load(task: str, model: str, max_length: int) -> tuple[Any, WordPiece]:
+    """Load a fine-tuned model and its tokenizer, and check that they fit."""
+    from d2lbert.text import WordPiece
+    from d2lbert.zoo import check_vocabulary, locate
+
+    folder = locate(model)
+    trained = _head(task).from_pretrained(folder)
+    tokenizer = WordPiece.from_pretrained(folder)
+    check_vocabulary(tokenizer, trained.bert.config.vocab_size, folder)
+    _check_length(max_length, trained.bert.config.max_position_embeddings)
+    return trained, tokenizer
+
+
+def _check_length(max_length: int, positions: int) -> None:
+    if not 3 <= max_length <= positions:
+        raise UserError(f"--max-length is {max_length}: this model takes 3 to {positions} tokens")
+
+
+def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], answers: Sequence[Any]) -> None:
+    """Write each example with its answer; where the default place cannot be written, say so and go on."""
+    rows = [
+        json.dumps({"example": dataclasses.asdict(example), **answer}, ensure_ascii=False)
+        for example, answer in zip(examples, answers, strict=True)
+    ]
+    try:
+        write_text(path or default, "\n".join(rows) + "\n")
+    except UserError as error:
+        if path is not None:
+            raise
+        warnings.warn(f"no file of predictions ({error}); --predictions names another place", stacklevel=2)
+
+
+def _save(trained: Any, tokenizer: WordPiece, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:
+    """Write the model's folder beside its place, then move it there whole."""
+    with tempfile.TemporaryDirectory(prefix=".d2lbert-", dir=workplace) as folder:
+        trained.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_text(Path(folder) / "training.json", json.dumps(history, indent=2) + "\n")
+        _move(Path(folder), out)
+
+
+def _check_out(out: Path) -> Path:
+    """Refuse a used or unwritable --out before the training, not after it; return the folder to prepare it in."""
+    if out.is_dir():
+        if any(out.iterdir()):
+            raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
+        return writable_folder(out)
+    return writable_folder(out.parent)
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put a finished folder in its place. An existing folder is filled, not replaced: it may be a mounted volume."""
+    try:
+        if target.is_dir():
+            for path in sorted(source.iterdir(), reverse=True):  # config.json last: with it the folder is a model
+                path.rename(target / path.name)
+        else:
+            source.rename(target)
+            source.mkdir()  # the temporary folder's owner will remove it
+            target.chmod(0o755)
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror}; choose another --out") from None

@@ -1,0 +1,48 @@
+"""The losses of fine-tuning, one for each kind of task.
+
+Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all texts, C labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from d2lbert.data.batching import Batch
+from d2lbert.tasks.base import IGNORED, Loss
+
+
+def compute_loss(
+    kind: Loss, logits: Tensor, targets: Sequence[Any], batch: Batch, class_weights: Tensor | None = None
+) -> Tensor:
+    """Return the mean loss of a batch, a scalar.
+
+    Args:
+        kind: what the task asks for.
+        logits: of the head: (N, C) for texts, (B, L, C) for tokens.
+        targets: one for each input of the batch, in the form that ``kind`` wants.
+        batch: where each text lies in the rows.
+        class_weights: (C,), how much each label counts; all the same by default.
+    """
+    logits = logits.float()  # the exponentials of a softmax need more digits than bfloat16 has
+    if kind is Loss.SCORE:
+        wanted = torch.tensor(targets, dtype=torch.float32, device=logits.device)
+        return functional.mse_loss(logits[:, 0], wanted)
+    if kind is Loss.TOKENS:
+        logits = by_token(logits, batch)  # (T, C)
+    wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
+    return functional.cross_entropy(logits, wanted, class_weights, ignore_index=IGNORED)
+
+
+def by_token(logits: Tensor, batch: Batch) -> Tensor:
+    """Take the logits (B, L, C) of a padded or packed batch out of their rows: (T, C), text after text."""
+    places = []
+    for (row, column), length in zip(batch.starts, batch.lengths, strict=True):
+        begin = row * batch.token_ids.shape[1] + column
+        places.append(np.arange(begin, begin + length))
+    return logits.flatten(0, 1)[torch.from_numpy(np.concatenate(places)).to(logits.device)]

@@ -1,0 +1,190 @@
+"""What a run can be told beyond rate and epochs: resume, early stopping, layer decay, weights of labels, regression."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from d2lbert import UserError
+from d2lbert.config import BertConfig
+from d2lbert.data import ScoredPair, Sentence
+from d2lbert.data.batching import pack, pad
+from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.tasks.classification import Classification
+from d2lbert.tasks.pair import PairRegression
+from d2lbert.text import WordPiece
+from d2lbert.torch import finetuning
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.finetuning import Training, evaluate, fine_tune
+from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.losses import by_token, compute_loss
+from d2lbert.torch.optim import layer_groups
+from d2lbert.torch.runtime import to_tensors
+
+WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TASK = Classification(["negative", "positive"])
+QUICK = Training(epochs=4, batch_size=8, learning_rate=3e-3)
+
+
+def _sentences(count: int, seed: int) -> list[Sentence]:
+    generator = np.random.default_rng(seed)
+    return [
+        Sentence(f"the {WORDS[index]} {generator.choice(WORDS[4:])}", TASK.labels[int(index < 2)])
+        for index in generator.integers(4, size=count)
+    ]
+
+
+def _model(labels: tuple[str, ...] = TASK.labels) -> BertForSequenceClassification:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(vocab_size=len(TOKENIZER.vocab), initializer_range=0.1, **sizes)
+    return BertForSequenceClassification(BertModel(config), labels)
+
+
+def _run(settings: Training, checkpoint: Path | None = None) -> tuple[dict[str, torch.Tensor], list[dict[str, float]]]:
+    model = _model()
+    data = _sentences(50, 1), _sentences(40, 2)
+    history = fine_tune(model, TASK, TOKENIZER, *data, settings, progress=False, checkpoint=checkpoint)
+    return model.state_dict(), history
+
+
+class Stopped(Exception):
+    """The power failed."""
+
+
+def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, history = _run(QUICK)
+    original, epochs = finetuning._train_epoch, []
+
+    def fail_in_the_third_epoch(*arguments):
+        epochs.append(0)
+        if len(epochs) == 3:
+            torch.rand(7)  # random numbers that the resumed run must not see
+            raise Stopped
+        return original(*arguments)
+
+    monkeypatch.setattr(finetuning, "_train_epoch", fail_in_the_third_epoch)
+    with pytest.raises(Stopped):
+        _run(QUICK, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.json", "epoch-0002.pt"]
+    resumed, resumed_history = _run(QUICK, tmp_path)
+    assert len(epochs) == 3 + 2
+    assert [record["loss"] for record in resumed_history] == [record["loss"] for record in history]
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_checkpoints_that_cannot_be_used(tmp_path: Path) -> None:
+    _run(dataclasses.replace(QUICK, epochs=1), tmp_path)
+    with pytest.raises(UserError, match=r"of a run with epochs 1, not 4: remove .* to start anew"):
+        _run(QUICK, tmp_path)
+    state = tmp_path / "epoch-0001.pt"
+    content = bytearray(state.read_bytes())
+    content[len(content) // 2] ^= 1
+    state.write_bytes(content)
+    with pytest.raises(UserError, match="damaged"):
+        _run(dataclasses.replace(QUICK, epochs=1), tmp_path)
+    (tmp_path / "checkpoint.json").write_text(json.dumps({"file": "epoch-0009.pt"}))
+    with pytest.raises(UserError, match="cannot be read"):
+        _run(QUICK, tmp_path)
+
+
+def test_patience_stops_a_run_that_no_longer_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracies = iter([0.5, 0.7, 0.6, 0.7, 0.9])
+    monkeypatch.setattr(Classification, "score", lambda *_: {"accuracy": next(accuracies), "f1": 0.0})
+    _, history = _run(dataclasses.replace(QUICK, epochs=5, patience=2))
+    assert [record["accuracy"] for record in history] == [0.5, 0.7, 0.6, 0.7]
+
+
+def test_best_by_chooses_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = [{"accuracy": 0.9, "f1": 0.1}, {"accuracy": 0.1, "f1": 0.9}]
+    kept = {}
+    for best_by in ("", "f1"):
+        given = iter(scores)
+        monkeypatch.setattr(Classification, "score", lambda *_, given=given: next(given))
+        kept[best_by], _ = _run(dataclasses.replace(QUICK, epochs=2, best_by=best_by))
+    assert not torch.equal(kept[""]["classifier.weight"], kept["f1"]["classifier.weight"])
+    monkeypatch.setattr(Classification, "score", lambda *_: scores[0])
+    with pytest.raises(UserError, match="unknown score best_by 'f2': did you mean f1"):
+        _run(dataclasses.replace(QUICK, best_by="f2"))
+
+
+def test_layer_decay_by_hand() -> None:
+    model = _model()
+    groups = layer_groups(model, 0.01, 1.0, 0.5)
+    rates = {id(parameter): (group["lr"], group["weight_decay"]) for group in groups for parameter in group["params"]}
+    assert len(rates) == len(list(model.parameters()))
+    names = dict(model.named_parameters())
+    assert rates[id(names["classifier.weight"])] == rates[id(names["bert.pooler.weight"])] == (1.0, 0.01)
+    assert rates[id(names["bert.encoder.blocks.1.attention.query.weight"])] == (0.5, 0.01)
+    assert rates[id(names["bert.encoder.blocks.0.attention.query.bias"])] == (0.25, 0.0)
+    assert rates[id(names["bert.embeddings.word.weight"])] == (0.125, 0.01)
+
+
+def test_layer_decay_moves_low_layers_less() -> None:
+    start = _model().state_dict()
+    moved = {}
+    for decay in (1.0, 0.1):
+        end, _ = _run(dataclasses.replace(QUICK, epochs=1, layer_decay=decay))
+        moved[decay] = (end["bert.embeddings.word.weight"] - start["bert.embeddings.word.weight"]).abs().max()
+    assert moved[0.1] < moved[1.0] / 20
+
+
+def test_balanced_weights_are_inverse_to_frequency() -> None:
+    sentences = [Sentence("good film", "positive")] * 6 + [Sentence("bad film", "negative")] * 2
+    inputs = TASK.inputs(sentences, TOKENIZER, 8)
+    weights = finetuning._class_weights(TASK, inputs, "cpu")
+    assert weights.tolist() == pytest.approx([8 / (2 * 2), 8 / (2 * 6)])
+    batch = pack([one.encodings[0] for one in inputs])
+    logits = torch.zeros(8, 2)
+    logits[:, 1] = 1.0
+    loss = compute_loss(Loss.LABEL, logits, [one.target for one in inputs], batch, weights)
+    surprise = np.log(1 + np.e) - np.array([0.0, 1.0])
+    assert float(loss) == pytest.approx(surprise.mean())  # both labels count the same
+    with pytest.raises(UserError, match="balanced weighs labels"):
+        finetuning._class_weights(PairRegression(), inputs, "cpu")
+
+
+def test_regression_learns_to_count_praise_in_both_texts() -> None:
+    generator = np.random.default_rng(3)
+    pairs = []
+    for _ in range(200):
+        first, second = generator.choice(["good", "bad"], 2)
+        score = 2.5 * ((first == "good") + (second == "good"))
+        pairs.append(ScoredPair(f"the {first} film", f"a {second} film", score))
+    model, task = _model(("score",)), PairRegression()
+    settings = Training(epochs=12, batch_size=8, learning_rate=3e-3)
+    history = fine_tune(model, task, TOKENIZER, pairs[:160], pairs[160:], settings, progress=False)
+    assert history[-1]["loss"] < 0.5
+    scores, answers = evaluate(model, task, TOKENIZER, pairs[160:])
+    assert scores["pearson"] > 0.95
+    assert scores["spearman"] == max(record["spearman"] for record in history)
+    assert abs(answers[0]["score"] - pairs[160].score) < 2
+
+
+@pytest.mark.parametrize("arrange", [pack, pad])
+def test_logits_of_tokens_come_out_in_the_order_of_the_texts(arrange) -> None:
+    encodings = TOKENIZER.encode_batch(["good film", "the bad plot a", "poor"])
+    batch = arrange(encodings)
+    ids = to_tensors(batch)["token_ids"]
+    found = by_token(ids[..., None].float(), batch)[:, 0]
+    assert found.tolist() == [index for encoding in encodings for index in encoding.ids]
+    # A loss over tokens: those without a label count for nothing.
+    logits = torch.nn.functional.one_hot(ids, len(TOKENIZER.vocab)).float() * 50
+    targets = [np.array(encoding.ids) for encoding in encodings]
+    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) < 1e-6
+    targets[1][2] = 0
+    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) == pytest.approx(50 / 13, rel=1e-3)
+    targets[1][2] = IGNORED
+    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) < 1e-6
+
+
+@pytest.mark.parametrize("change", [{"layer_decay": 0.0}, {"layer_decay": 1.5}, {"patience": -1}])
+def test_settings_that_cannot_be(change: dict[str, float]) -> None:
+    with pytest.raises(UserError, match=f"training: {next(iter(change))} is"):
+        Training(**change)
