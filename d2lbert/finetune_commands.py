@@ -41,7 +41,7 @@ def finetune(
     dev: Annotated[str, typer.Option("--dev", help="a data set's name or a FILE")],
     out: Annotated[Path, typer.Option("--out", help="folder for the trained model; must be new or empty")],
     format: Format = None,
-    epochs: Annotated[int, typer.Option("--epochs")] = 5,
+    epochs: Annotated[int, typer.Option("--epochs")] = 3,
     batch_size: Annotated[int, typer.Option("--batch-size")] = 32,
     lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 1e-4,
     seed: Annotated[int, typer.Option("--seed")] = 0,

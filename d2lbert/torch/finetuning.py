@@ -51,7 +51,7 @@ class Training:
         mixed_precision: compute in bfloat16 where there is an NVIDIA GPU; weights and loss stay in float32.
     """
 
-    epochs: int = 5
+    epochs: int = 3
     batch_size: int = 32
     learning_rate: float = 1e-4
     warmup: float = 0.1

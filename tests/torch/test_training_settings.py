@@ -158,7 +158,7 @@ def test_regression_learns_to_count_praise_in_both_texts() -> None:
         score = 2.5 * ((first == "good") + (second == "good"))
         pairs.append(ScoredPair(f"the {first} film", f"a {second} film", score))
     model, task = _model(("score",)), PairRegression()
-    settings = Training(epochs=12, batch_size=8, learning_rate=3e-3)
+    settings = Training(epochs=12, batch_size=8, learning_rate=5e-3)
     history = fine_tune(model, task, TOKENIZER, pairs[:160], pairs[160:], settings, progress=False)
     assert history[-1]["loss"] < 0.5
     scores, answers = evaluate(model, task, TOKENIZER, pairs[160:])
