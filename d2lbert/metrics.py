@@ -1,6 +1,9 @@
-"""Scores. scikit-learn, SciPy and seqeval do the sums."""
+"""Scores. scikit-learn, SciPy, seqeval and sacrebleu do the sums."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,3 +54,31 @@ def regression(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]
         "pearson": 0.0 if constant else float(pearsonr(targets, predictions).statistic),
         "mean_squared_error": float(np.mean((targets - predictions) ** 2)),
     }
+
+
+class Bleu(NamedTuple):
+    """A BLEU score from 0 to 100, and sacrebleu's signature: everything that another must set alike to compare."""
+
+    score: float
+    signature: str
+
+
+def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
+    """Return the corpus BLEU of translations, with one reference each (Papineni et al. 2002; Post 2018).
+
+    The texts are plain, as a person writes them: sacrebleu cuts them into words itself.
+
+    Raises:
+        UserError: sacrebleu is not installed, there is nothing to score, or the numbers of texts differ.
+    """
+    if len(translations) != len(references) or not references:
+        raise UserError(
+            f"{len(translations)} translations and {len(references)} references: give one reference for each"
+        )
+    try:
+        from sacrebleu.metrics import BLEU
+    except ImportError:
+        raise UserError("BLEU needs sacrebleu: run pip install 'd2lbert[eval]'") from None
+    metric = BLEU()
+    score = metric.corpus_score(list(translations), [list(references)]).score
+    return Bleu(float(score), str(metric.get_signature()))

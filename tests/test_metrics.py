@@ -44,3 +44,26 @@ def test_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(UserError, match=r"pip install 'd2lbert\[eval\]'"):
         metrics.classification(np.array([0]), np.array([0]))
+
+
+def test_bleu_by_hand() -> None:
+    """Of "a b c d x": 4 of 5 words, 3 of 4 pairs, 2 of 3 triples, 1 of 2 groups of four; one word is missing."""
+    score, signature = metrics.bleu(["a b c d x"], ["a b c d e f"])
+    precision = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
+    assert score == pytest.approx(100 * precision * np.exp(1 - 6 / 5), abs=1e-4)
+    assert "tok:13a" in signature
+    assert "version:" in signature
+    assert metrics.bleu(["Ein Hund."], ["Ein Hund."]).score < 100.01
+
+
+def test_texts_that_do_not_pair_are_one_line() -> None:
+    with pytest.raises(UserError, match="2 translations and 1 references: give one reference"):
+        metrics.bleu(["a", "b"], ["a"])
+    with pytest.raises(UserError, match="0 translations and 0 references"):
+        metrics.bleu([], [])
+
+
+def test_without_sacrebleu_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    with pytest.raises(UserError, match="BLEU needs sacrebleu: run pip install"):
+        metrics.bleu(["a"], ["a"])
