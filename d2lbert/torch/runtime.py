@@ -58,7 +58,13 @@ class World:
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not distributed.is_initialized():
-            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            backend = "nccl" if torch.cuda.is_available() else "gloo"
+            store, rank, size = next(iter(distributed.rendezvous("env://")))
+            # After a crash torchrun starts all processes again, with a store that may still hold the addresses of the
+            # dead ones; each attempt reads and writes under a name of its own.
+            attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+            store = distributed.PrefixStore(f"attempt {attempt}", store)
+            distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     @property
