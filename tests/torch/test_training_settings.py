@@ -161,11 +161,11 @@ def test_regression_learns_to_count_praise_in_both_texts() -> None:
     settings = Training(epochs=12, batch_size=8, learning_rate=5e-3)
     history = fine_tune(model, task, TOKENIZER, pairs[:160], pairs[160:], settings, progress=False)
     assert history[-1]["loss"] < 0.5
+    assert history[-1]["mean_squared_error"] < 0.5  # the scores have a variance of 3
     scores, answers = evaluate(model, task, TOKENIZER, pairs[160:])
-    assert scores["pearson"] > 0.95
-    assert scores["spearman"] == max(record["spearman"] for record in history)
-    found = {pair.score: answer["score"] for pair, answer in zip(pairs[160:], answers, strict=True)}
-    assert found[0.0] + 0.5 < found[2.5] < found[5.0] - 0.5
+    assert scores["spearman"] == max(record["spearman"] for record in history) > 0.95
+    assert len(answers) == 40
+    assert all(np.isfinite(answer["score"]) for answer in answers)
 
 
 @pytest.mark.parametrize("arrange", [pack, pad])
