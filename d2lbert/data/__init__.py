@@ -1,6 +1,16 @@
 """Data sets: found, verified, read. Batches of them: padded or packed (:mod:`d2lbert.data.batching`)."""
 
-from d2lbert.data.examples import Analogy, Document, Pair, ScoredPair, Sentence, Translation, WordInContext, WordPair
+from d2lbert.data.examples import (
+    Analogy,
+    Document,
+    Pair,
+    ScoredPair,
+    Sentence,
+    TaggedSentence,
+    Translation,
+    WordInContext,
+    WordPair,
+)
 from d2lbert.data.formats import read_file
 from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
 
@@ -11,6 +21,7 @@ __all__ = [
     "SampleDataWarning",
     "ScoredPair",
     "Sentence",
+    "TaggedSentence",
     "Translation",
     "WordInContext",
     "WordPair",

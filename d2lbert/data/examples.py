@@ -32,6 +32,14 @@ class ScoredPair:
 
 
 @dataclass(frozen=True, slots=True)
+class TaggedSentence:
+    """Words, and a tag in the scheme IOB2 for each. ``tags`` is None where they are to be predicted."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text of several paragraphs, in their order."""
 
