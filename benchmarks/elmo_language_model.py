@@ -18,7 +18,6 @@ from record import ROOT, Record
 from d2lbert import data
 from d2lbert.config import ElmoConfig
 from d2lbert.data.sentences import SentenceBatches, read_sentences, word_vocabulary
-from d2lbert.files import writable_folder
 from d2lbert.text import Vocabulary
 from d2lbert.text.characters import SENTENCE_BEGIN, SENTENCE_END
 from d2lbert.text.ngrams import KneserNey
@@ -58,7 +57,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--samples", type=int, default=1024, help="wrong words of the sampled softmax")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "elmo", help="folder of checkpoint and weights")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "elmo", help="folder of checkpoints and weights")
     return parser.parse_args()
 
 
@@ -82,9 +81,8 @@ def main() -> None:
     torch.manual_seed(arguments.seed)
     model = build(train, vocabulary, arguments.samples)
     settings = LanguageModelTraining(epochs=arguments.epochs, seed=arguments.seed)
-    writable_folder(arguments.out)
     batches = SentenceBatches(train, vocabulary, CONFIG.max_characters, words_per_batch=1500)
-    history = train_language_model(model, batches, settings, arguments.out / "run.pt")
+    history = train_language_model(model, batches, settings, arguments.out / "checkpoints")
     model.elmo.save_pretrained(arguments.out, half=True)
     forward, backward = perplexities(model, SentenceBatches(dev, vocabulary, CONFIG.max_characters, 3000))
     metrics = {

@@ -1,4 +1,4 @@
-"""Scores. scikit-learn, SciPy, seqeval and sacrebleu do the sums."""
+"""Scores. scikit-learn, SciPy and sacrebleu do the sums."""
 
 from __future__ import annotations
 

@@ -360,8 +360,7 @@ def test_scores_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -
 def test_a_checkpoint_that_is_left_is_gone_on_from(encoder: Path, train_file: Path, tmp_path: Path) -> None:
     """Interrupted after an epoch; another setting is refused, the same goes on."""
     command = _finetune(encoder, train_file, tmp_path / "out", "--epochs", "2", "--resume")
-    (tmp_path / "out.checkpoint").mkdir()
-    (tmp_path / "out.checkpoint" / "checkpoint.json").write_text("{}")
+    (tmp_path / "out.checkpoint" / "checkpoint-00000001").mkdir(parents=True)
     assert "out.checkpoint to start anew" in complaint(*command)
     shutil.rmtree(tmp_path / "out.checkpoint")
     assert run(*command).returncode == 0

@@ -15,9 +15,9 @@ from tqdm import tqdm
 
 from d2lbert.data.sentences import SentenceBatches
 from d2lbert.errors import UserError
-from d2lbert.files import atomic
 from d2lbert.torch.elmo import BidirectionalLanguageModel
 from d2lbert.torch.optim import linear_warmup_and_decay
+from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ def train_language_model(
     model: BidirectionalLanguageModel,
     batches: SentenceBatches,
     settings: LanguageModelTraining,
-    checkpoint: str | Path | None = None,
+    folder: str | Path | None = None,
     progress: bool = True,
 ) -> list[dict[str, float]]:
     """Train ``model`` and return one record every ``save_every`` steps and at the end.
 
-    With a ``checkpoint`` the run is saved there, and a run that was stopped goes on from it bit for bit.
+    With a ``folder`` checkpoints are saved there, and a run that was stopped goes on from the newest bit for bit.
 
     Returns:
         Records of step, words seen, seconds, and the mean loss a word of each direction since the last record. (With
         a sampled softmax the loss is that of the samples; :func:`perplexities` measures the full one.)
 
     Raises:
-        UserError: the checkpoint is damaged or of another run, or the loss is no longer finite.
+        UserError: the checkpoint is of another run, or the loss is no longer finite.
     """
     device = next(model.parameters()).device
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
@@ -71,9 +71,14 @@ def train_language_model(
     warmup = int(settings.warmup * steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
     torch.manual_seed(settings.seed)
-    run = {"settings": asdict(settings), "sizes": [len(batches.sentences), len(batches.vocabulary), steps]}
-    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
-    done, words, seconds, history = _resume(checkpoint, parts, run)
+    same = {**asdict(settings), "sentences": len(batches.sentences), "vocabulary": len(batches.vocabulary)}
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    done, words, seconds, history = 0, 0, 0.0, []
+    saved = load_checkpoint(folder, same) if folder is not None else None
+    if saved is not None:
+        for name, part in parts.items():
+            part.load_state_dict(saved[name])
+        done, words, seconds, history = saved["progress"]
     model.train()
     sums, since, began = [0.0, 0.0], 0, time.perf_counter() - seconds
     with tqdm(total=steps, initial=done, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
@@ -93,7 +98,9 @@ def train_language_model(
                 history.append(record | {"forward": sums[0] / since, "backward": sums[1] / since})
                 bar.set_postfix_str(f"loss {history[-1]['forward']:.3f} {history[-1]['backward']:.3f}", refresh=False)
                 sums, since = [0.0, 0.0], 0
-                _save(checkpoint, parts, run | {"step": step, "words": words, "seconds": seconds, "history": history})
+                if folder is not None:
+                    state = {name: part.state_dict() for name, part in parts.items()}
+                    save_checkpoint(folder, step, same, state | {"progress": [step, words, seconds, history]})
     return history
 
 
@@ -104,34 +111,6 @@ def _descend(loss: Any, model: nn.Module, optimizer: torch.optim.Optimizer, clip
     if not torch.isfinite(norm):
         raise UserError("the loss is no longer a finite number: lower the learning rate")
     optimizer.step()
-
-
-def _save(checkpoint: str | Path | None, parts: dict[str, Any], run: dict[str, Any]) -> None:
-    if checkpoint is None:
-        return
-    states = {name: part.state_dict() for name, part in parts.items()}
-    with atomic(checkpoint) as temporary:
-        torch.save({"run": run, "random": torch.get_rng_state(), **states}, temporary)
-
-
-def _resume(
-    checkpoint: str | Path | None, parts: dict[str, Any], run: dict[str, Any]
-) -> tuple[int, int, float, list[dict[str, float]]]:
-    """Load a checkpoint, if there is one; return steps done, words seen, seconds used and the history."""
-    if checkpoint is None or not Path(checkpoint).exists():
-        return 0, 0, 0.0, []
-    try:
-        found = torch.load(checkpoint, weights_only=True)
-        saved = found["run"]
-        same = all(saved[name] == value for name, value in run.items())
-    except Exception as error:  # torch raises many kinds for a damaged file
-        raise UserError(f"{checkpoint} is damaged ({type(error).__name__}): delete it to begin again") from None
-    if not same:
-        raise UserError(f"{checkpoint} is of a run with other settings or data: delete it, or choose another name")
-    for name, part in parts.items():
-        part.load_state_dict(found[name])
-    torch.set_rng_state(found["random"])
-    return saved["step"], saved["words"], saved["seconds"], saved["history"]
 
 
 @torch.inference_mode()

@@ -1,12 +1,10 @@
-"""The state of a fine-tuning run between two epochs, so that a run that was stopped goes on bit for bit.
+"""Stop a training run and go on bit for bit: its state in a checkpoint of :mod:`d2lbert.checkpoints`.
 
-A checkpoint is two files: the state, and a small JSON that names it with its sha256 and is written last. Only tensors
-and plain numbers are stored; it is read with ``weights_only``, so no code in it can run.
+Only tensors and plain values are stored; they are read with ``weights_only``, so no code in a file can run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from pathlib import Path
@@ -15,56 +13,53 @@ from typing import Any
 import numpy as np
 import torch
 
+from d2lbert import checkpoints
+from d2lbert.config import read_json
 from d2lbert.errors import UserError
-from d2lbert.files import atomic, write_text
+from d2lbert.files import write_text
 
-_INDEX = "checkpoint.json"
+_STATE_FILE, _SETTINGS_FILE = "state.pt", "settings.json"
 
 
-def save_checkpoint(folder: str | Path, epoch: int, settings: dict[str, Any], state: dict[str, Any]) -> None:
-    """Write the state after an epoch. Until it is complete the one before stays.
+def save_checkpoint(
+    folder: str | Path, step: int, settings: dict[str, Any], state: dict[str, Any], keep: int = 2
+) -> None:
+    """Write a checkpoint, with the state of the random generators; the newest ``keep`` stay.
 
     Args:
-        folder: made if it does not exist.
-        epoch: how many are done.
+        folder: of all checkpoints of the run; made if it does not exist.
+        step: how far the run is, in its own steps.
         settings: what must be the same when the run goes on; JSON.
         state: tensors, numbers, strings, and lists and dictionaries of them.
     """
-    target = Path(folder)
-    name = f"epoch-{epoch:04d}.pt"
-    with atomic(target / name) as temporary:
-        torch.save({**state, "random": _random_state()}, temporary)
-        digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
-    index = {"file": name, "sha256": digest, "epoch": epoch, "settings": settings}
-    write_text(target / _INDEX, json.dumps(index, indent=2) + "\n")
-    for older in target.glob("epoch-*.pt"):
-        if older.name != name:
-            older.unlink()
+
+    def write(target: Path) -> None:
+        torch.save({**state, "random": _random_state()}, target / _STATE_FILE)
+        write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
+
+    checkpoints.save(Path(folder), step, write, keep)
 
 
 def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the last state, and put the random numbers back to where they were; None where there is none.
+    """Return the newest whole state, and put the random generators back to where they were; None where there is none.
 
     Raises:
-        UserError: the checkpoint is damaged, or of a run with other settings.
+        UserError: all checkpoints are damaged, or they are of a run with other settings.
     """
-    index_path = Path(folder) / _INDEX
-    if not index_path.is_file():
-        return None
     remedy = f"remove {folder} to start anew"
-    try:
-        index = json.loads(index_path.read_text(encoding="utf-8"))
-        content = (Path(folder) / index["file"]).read_bytes()
-        intact = hashlib.sha256(content).hexdigest() == index["sha256"]
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"the checkpoint in {folder} cannot be read ({error}): {remedy}") from None
-    if not intact:
-        raise UserError(f"the checkpoint in {folder} is damaged (wrong sha256): {remedy}")
-    for name, value in settings.items():
-        if index["settings"].get(name) != value:
-            found = index["settings"].get(name)
-            raise UserError(f"the checkpoint in {folder} is of a run with {name} {found}, not {value}: {remedy}")
-    state: dict[str, Any] = torch.load(Path(folder) / index["file"], map_location="cpu", weights_only=True)
+    path = checkpoints.newest(Path(folder))
+    if path is None:
+        if Path(folder).is_dir() and any(Path(folder).glob("checkpoint-*")):
+            raise UserError(f"every checkpoint in {folder} is damaged: {remedy}")
+        return None
+    before, now = read_json(path / _SETTINGS_FILE), json.loads(json.dumps(settings))
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            raise UserError(
+                f"{folder} is of another run: {name} was {before.get(name)!r} and is now {now.get(name)!r}; "
+                f"give the same, or {remedy}"
+            )
+    state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
     _restore(state.pop("random"))
     return state
 

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ from tqdm import tqdm
 from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches
 from d2lbert.errors import UserError
 from d2lbert.files import writable_folder
-from d2lbert.torch.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from d2lbert.torch.optim import inverse_square_root_decay
+from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
 from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.translation import label_smoothing_loss
 
 _EVALUATION_TOKENS = 4096
+_CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,14 @@ def train_sequences(
     """
     if resume and folder is None:
         raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
-    path = writable_folder(folder) / "checkpoint.safetensors" if folder is not None else None
+    path = writable_folder(folder) if folder is not None else None
     seed_everything(settings.seed)
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
-    batches, run = PairBatches(train, settings.tokens, settings.seed), Checkpoint(_identity(model, settings))
+    batches, run = PairBatches(train, settings.tokens, settings.seed), _Run()
+    same = _identity(model, settings)
     if resume and path is not None:
-        run = read_checkpoint(path, model, optimizer, run.identity)
+        run = _resume(path, model, optimizer, same)
     began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
     with tqdm(total=settings.steps, initial=run.step, disable=not progress, file=sys.stderr, unit="step") as bar:
         while run.step < settings.steps:
@@ -116,10 +118,21 @@ def train_sequences(
                     losses.zero_()
                     bar.set_postfix_str(f"dev loss {run.history[-1]['dev_loss']:.3f}")
                     if path is not None:
-                        _keep(model, optimizer, run, path)
+                        _keep(model, optimizer, run, same, path)
     model.load_state_dict(run.best)
     model.eval()
     return run.history
+
+
+@dataclass
+class _Run:
+    """Where a run stands: steps, tokens and seconds so far, the records, and the best weights."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
 
 
 def _step(
@@ -137,7 +150,7 @@ def _step(
     return loss.detach()
 
 
-def _look(model: Any, dev: Sequence[EncodedPair], run: Checkpoint, losses: float, device: Any) -> None:
+def _look(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, device: Any) -> None:
     """Add a record to the history, and keep the weights if they are the best so far."""
     before = int(run.history[-1]["step"]) if run.history else 0
     loss = losses / (run.step - before)
@@ -175,8 +188,19 @@ def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
     return {**model.config.to_dict(), **values}
 
 
-def _keep(model: Any, optimizer: torch.optim.Optimizer, run: Checkpoint, path: Path) -> None:
-    """Write the checkpoint, and the best model beside it when it is the newest."""
+def _keep(model: Any, optimizer: torch.optim.Optimizer, run: _Run, same: dict[str, Any], folder: Path) -> None:
+    """Write the checkpoint, and the best model when it is the newest."""
     if run.history[-1]["dev_loss"] == min(record["dev_loss"] for record in run.history):
-        model.save_pretrained(path.parent)
-    write_checkpoint(path, model, optimizer, run)
+        model.save_pretrained(folder)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "run": vars(run)}
+    save_checkpoint(folder / _CHECKPOINTS, run.step, same, state)
+
+
+def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, same: dict[str, Any]) -> _Run:
+    """Bring model, optimiser and random generators to where the run stopped; return where that is."""
+    state = load_checkpoint(folder / _CHECKPOINTS, same)
+    if state is None:
+        raise UserError(f"there is no checkpoint in {folder}: start the run without resume")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return _Run(**state["run"])

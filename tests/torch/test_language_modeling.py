@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from d2lbert import UserError
+from d2lbert.checkpoints import DamagedCheckpointWarning
 from d2lbert.config import ElmoConfig
 from d2lbert.data.sentences import SentenceBatches, word_vocabulary
 from d2lbert.torch import language_modeling
@@ -58,9 +59,9 @@ def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(language_modeling, "_descend", stop_at_the_eighth)
     stopped, batches = start()
     with pytest.raises(StoppedError):
-        train_language_model(stopped, batches, SETTINGS, tmp_path / "run.pt", progress=False)
+        train_language_model(stopped, batches, SETTINGS, tmp_path / "run", progress=False)
     again, batches = start()
-    history = train_language_model(again, batches, SETTINGS, tmp_path / "run.pt", progress=False)
+    history = train_language_model(again, batches, SETTINGS, tmp_path / "run", progress=False)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
     keys = ("step", "words", "forward", "backward")
@@ -69,16 +70,20 @@ def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.M
     assert len(calls) == 8 + steps - 6  # six steps were saved, the seventh and eighth were lost
 
 
-def test_a_damaged_or_foreign_checkpoint_is_one_line(tmp_path: Path) -> None:
+def test_a_foreign_checkpoint_is_one_line_and_a_damaged_one_is_passed_over(tmp_path: Path) -> None:
     model, batches = start()
-    train_language_model(model, batches, SETTINGS, tmp_path / "run.pt", progress=False)
+    train_language_model(model, batches, SETTINGS, tmp_path / "run", progress=False)
     other = LanguageModelTraining(epochs=3, learning_rate=0.02, save_every=3)
-    with pytest.raises(UserError, match="other settings or data"):
-        train_language_model(model, batches, other, tmp_path / "run.pt", progress=False)
-    (tmp_path / "run.pt").write_bytes((tmp_path / "run.pt").read_bytes()[:1000])
-    with pytest.raises(UserError, match="is damaged") as caught:
-        train_language_model(model, batches, SETTINGS, tmp_path / "run.pt", progress=False)
+    with pytest.raises(UserError, match="of another run: epochs was 2 and is now 3") as caught:
+        train_language_model(model, batches, other, tmp_path / "run", progress=False)
     assert "\n" not in str(caught.value)
+    newest = sorted((tmp_path / "run").iterdir())[-1] / "state.pt"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    again, batches = start()
+    with pytest.warns(DamagedCheckpointWarning, match="going back to the one before"):
+        train_language_model(again, batches, SETTINGS, tmp_path / "run", progress=False)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
 
 
 def test_bad_settings_and_a_lost_loss_are_one_line() -> None:

@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from d2lbert import UserError
+from d2lbert.checkpoints import DamagedCheckpointWarning
 from d2lbert.data import Translation
 from d2lbert.data.translation import EncodedPair, PairBatches, encode_pairs, learn_vocabulary
 from d2lbert.torch.decoding import translate
@@ -121,7 +122,7 @@ def test_loss_on_dev_is_the_mean_over_tokens(kind: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": 0.02}, "of another run: learning_rate was 0.01 and is now 0.02; give the same or another"),
+        ({"learning_rate": 0.02}, "of another run: learning_rate was 0.01 and is now 0.02; give the same, or remove"),
         ({"seed": 6}, "of another run: seed was 5 and is now 6"),
     ],
 )
@@ -140,11 +141,14 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, place: float) -> None:
     _train(_model("seq2seq"), folder=tmp_path)
-    path = tmp_path / "checkpoint.safetensors"
-    content = bytearray(path.read_bytes())
-    content[int(place * len(content))] ^= 64
-    path.write_bytes(content)
-    with pytest.raises(UserError, match="damaged") as caught:
+    for path in (tmp_path / "checkpoints").glob("*/state.pt"):
+        content = bytearray(path.read_bytes())
+        content[int(place * len(content))] ^= 64
+        path.write_bytes(content)
+    with (
+        pytest.warns(DamagedCheckpointWarning, match="wrong sha256"),
+        pytest.raises(UserError, match=r"every checkpoint in .* is damaged: remove") as caught,
+    ):
         _train(_model("seq2seq"), folder=tmp_path, resume=True)
     assert "\n" not in str(caught.value)
 
