@@ -69,6 +69,9 @@ class BertConfig:
             )
         if self.hidden_act not in ("gelu", "gelu_new", "relu"):
             raise unknown_name("activation hidden_act", self.hidden_act, ("gelu", "gelu_new", "relu"))
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
 
     @property
     def head_size(self) -> int:

@@ -49,6 +49,7 @@ def pretrain(
     batch_size: Annotated[int, typer.Option("--batch-size", help="pairs in a batch")] = 32,
     accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
     lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 5e-4,
+    dropout: Annotated[float, typer.Option("--dropout", help="0 for a small model and much text")] = 0.1,
     whole_words: Annotated[bool, typer.Option("--whole-words", help="mask whole words")] = False,
     next_sentence: Annotated[bool, typer.Option(help="train on pairs of texts, or on single texts")] = True,
     static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
@@ -56,7 +57,7 @@ def pretrain(
     keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
 ) -> None:
     """Pretrain a BERT on plain text: one paragraph a line, a blank line between documents."""
-    sizes = preset(config)
+    sizes = preset(config).replace(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     preparation = Preparation(dev_share)
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
     if first and not resume and out.is_dir() and any(out.iterdir()):

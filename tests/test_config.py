@@ -25,6 +25,8 @@ def test_unknown_field_names_the_nearest() -> None:
         ("vocab_size", True),
         ("num_attention_heads", 5),
         ("hidden_act", "tanh"),
+        ("hidden_dropout_prob", 1.5),
+        ("attention_probs_dropout_prob", -0.1),
     ],
 )
 def test_values_that_cannot_be(field: str, value: object) -> None:
