@@ -22,6 +22,7 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.files import writable_folder, write_text
 from d2lbert.tasks.base import BUILT, check_task
 from d2lbert.tasks.named import fitting_examples, task_of_examples, task_of_labels
+from d2lbert.text import split_words
 
 if TYPE_CHECKING:
     from d2lbert.text import WordPiece
@@ -131,6 +132,8 @@ def predict(
     if task == "pair":
         kind = data.ScoredPair if len(trained.labels) == 1 else data.Pair
         examples = [kind(first, second) for first, second in zip(text, pair or [], strict=True)]
+    elif task == "tagging":
+        examples = [data.TaggedSentence(tuple(split_words(one, lowercase=False))) for one in text]
     else:
         examples = [data.Sentence(one) for one in text]
     device = best_device()
@@ -169,7 +172,7 @@ def _head(task: str) -> Any:
     """Return the class of models that a task trains."""
     from d2lbert.torch import heads
 
-    return heads.BertForSequenceClassification
+    return heads.BertForTokenClassification if task == "tagging" else heads.BertForSequenceClassification
 
 
 def _load(task: str, model: str, max_length: int) -> tuple[Any, WordPiece]:

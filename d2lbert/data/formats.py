@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import readers, sentence_pairs
+from d2lbert.data import readers, sentence_pairs, tagged
 from d2lbert.errors import UserError, unknown_name
 
 # Task -> the formats of its files. The first is taken for a file whose ending tells nothing.
 FORMATS = {
     "classification": ("sst2", "glue-tsv", "cola", "csv"),
     "pair": ("glue-tsv", "mrpc", "stsb", "rte-xml", "mnli", "qnli", "sick", "sick-relatedness", "wic", "csv"),
+    "tagging": ("conll",),
 }
 
 _BY_ENDING = {".csv": "csv", ".xml": "rte-xml"}
@@ -29,7 +30,8 @@ def read_file(
             For classification: ``"sst2"``: text TAB label, no header; ``"glue-tsv"``: columns separated by TAB, among
             them ``sentence`` and ``label`` in a header, quotes are literal (a file of CoLA has no header and is
             recognised); ``"cola"``: that file; ``"csv"``: comma-separated, with columns ``text`` and ``label`` in a
-            header, quotes as in a spreadsheet.
+            header, quotes as in a spreadsheet. For tagging: ``"conll"``: a word a line, its tag last, a blank line
+            after each sentence.
         labels: the names that a label may have. A file may hold the names or their places, counted from 0. None means
             the names of the format's own data set, and any name where it has none.
         task: what the examples are for.
@@ -42,6 +44,8 @@ def read_file(
         raise unknown_name("format", format, FORMATS[task])
     if task == "classification":
         examples = list(_sentences(path, format, labels))
+    elif task == "tagging":
+        examples = list(tagged.conll(path, labels))
     else:
         examples = list(_pairs(path, format, labels))
     if not examples:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import readers, sentence_pairs
+from d2lbert.data import readers, sentence_pairs, tagged
 from d2lbert.data.download import DownloadError, download
 from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
 from d2lbert.errors import UserError, unknown_name
@@ -172,6 +172,7 @@ _READERS: dict[str, Any] = {
     "analogies": readers.analogies,
     "word-pairs": readers.word_pairs,
     "cola": readers.cola,
+    "conll": tagged.conll,
     "mrpc": sentence_pairs.mrpc,
     "stsb": sentence_pairs.stsb,
     "rte-xml": sentence_pairs.rte,

@@ -18,7 +18,7 @@ from d2lbert.text import Encoding, WordPiece
 
 # The tasks of the command line; those that are not built yet are named so that the message can say so.
 TASKS = ("classification", "pair", "tagging", "question_answering", "multiple_choice")
-BUILT = ("classification", "pair")
+BUILT = ("classification", "pair", "tagging")
 
 # The target of a token that has no label: it takes no part in the loss.
 IGNORED = -100

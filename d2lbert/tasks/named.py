@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from d2lbert.data.examples import Pair, ScoredPair, Sentence, WordInContext
+from d2lbert.data.examples import Pair, ScoredPair, Sentence, TaggedSentence, WordInContext
 from d2lbert.data.sentence_pairs import sense_pair
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Task
 from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.pair import PairClassification, PairRegression
+from d2lbert.tasks.tagging import Tagging
 
 # Name -> the kinds of examples that it takes, what they are called, and a data set that has them.
 _EXAMPLES: dict[str, tuple[tuple[type, ...], str, str]] = {
     "classification": ((Sentence,), "labelled sentences", "sst2"),
     "pair": ((Pair, ScoredPair), "pairs of texts", "mrpc"),
+    "tagging": ((TaggedSentence,), "tagged sentences", "wnut17"),
 }
 
 
@@ -38,6 +40,8 @@ def task_of_examples(name: str, examples: Sequence[Any]) -> Task:
     """Return the task that training examples ask for; its labels are theirs."""
     if name == "classification":
         return Classification.of(examples)
+    if name == "tagging":
+        return Tagging.of(examples)
     return PairRegression() if isinstance(examples[0], ScoredPair) else PairClassification.of(examples)
 
 
@@ -45,4 +49,6 @@ def task_of_labels(name: str, labels: Sequence[str]) -> Task:
     """Return the task of a trained model with these outputs."""
     if name == "classification":
         return Classification(labels)
+    if name == "tagging":
+        return Tagging(labels)
     return PairRegression() if len(labels) == 1 else PairClassification(labels)

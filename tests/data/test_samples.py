@@ -158,6 +158,28 @@ def test_words_in_context_are_balanced_and_their_places_right(split: str, size: 
             assert text.split(" ")[-1] in (".", "?", "!"), text
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "types"),
+    [
+        ("conll2003", {"train": 42, "dev": 12, "test": 12}, {"PER", "LOC", "ORG", "MISC"}),
+        (
+            "wnut17",
+            {"train": 30, "dev": 10, "test": 10},
+            {"corporation", "creative-work", "group", "location", "person", "product"},
+        ),
+    ],
+)
+def test_tagged_sentences_have_all_types_and_are_never_twice(name: str, sizes: dict[str, int], types: set[str]) -> None:
+    everything = []
+    for split, size in sizes.items():
+        examples = sample(name, split)
+        assert len(examples) == size
+        assert {tag[2:] for example in examples for tag in example.tags} == types | {""}
+        assert any(set(example.tags) == {"O"} for example in examples)
+        everything += [" ".join(example.words).lower() for example in examples]
+    assert len(set(everything)) == sum(sizes.values())
+
+
 def test_no_warning_comes_from_elsewhere() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,0 +1,92 @@
+"""Tagging: tags at first pieces, long sentences in parts without a word lost, entity scores, answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from d2lbert import UserError
+from d2lbert.data import TaggedSentence
+from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.tasks.tagging import Tagging
+from d2lbert.text import WordPiece
+
+TOKENIZER = WordPiece(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "jim", "bought", "ama", "##zon", "##s", ".", "sha"]
+)
+TASK = Tagging(["O", "B-ORG", "I-ORG", "B-PER", "I-PER"])
+JIM = TaggedSentence(("Jim", "bought", "Amazon", "."), ("B-PER", "O", "B-ORG", "O"))
+
+
+def _logits(targets: np.ndarray) -> np.ndarray:
+    """Logits that are sure of the targets, and of I-PER at every token without one."""
+    return 9.0 * np.eye(5)[np.where(targets == IGNORED, 4, targets)]
+
+
+def test_only_first_pieces_carry_a_tag() -> None:
+    (one,) = TASK.inputs([JIM], TOKENIZER, 20)
+    assert one.encodings[0].tokens == ["[CLS]", "jim", "bought", "ama", "##zon", ".", "[SEP]"]
+    assert one.target.tolist() == [IGNORED, 3, 0, 1, IGNORED, 0, IGNORED]
+    assert TASK.loss is Loss.TOKENS
+
+
+def test_tags_of_examples_make_the_labels() -> None:
+    assert Tagging.of([JIM]).labels == ("O", "B-ORG", "I-ORG", "B-PER", "I-PER")
+    with pytest.raises(UserError, match="needs the tag O and another"):
+        Tagging.of([TaggedSentence(("a",), ("O",))])
+    with pytest.raises(UserError, match="is not O, nor B-"):
+        Tagging(["O", "PER"])
+
+
+WORDS = st.sampled_from(["jim", "bought", "amazon", "amazons", "amazonsssss", "."])
+
+
+@given(st.lists(st.tuples(WORDS, st.sampled_from(TASK.labels)), min_size=1, max_size=25), st.integers(3, 9))
+def test_a_long_sentence_keeps_every_piece_and_every_tag(words: list[tuple[str, str]], max_length: int) -> None:
+    example = TaggedSentence(tuple(word for word, _ in words), tuple(tag for _, tag in words))
+    inputs = TASK.inputs([example], TOKENIZER, max_length)
+    assert all(3 <= len(one.encodings[0]) <= max_length for one in inputs)
+    pieces = [piece for one in inputs for piece in one.encodings[0].ids[1:-1]]
+    assert pieces == TOKENIZER.encode(" ".join(example.words)).ids[1:-1]
+    targets = np.concatenate([one.target for one in inputs])
+    assert [TASK.labels[index] for index in targets if index != IGNORED] == list(example.tags)
+    answer = TASK.answers([example], inputs, [_logits(one.target) for one in inputs])
+    assert answer[0]["tags"] == list(example.tags)
+
+
+def test_parts_end_between_words() -> None:
+    example = TaggedSentence(("jim", "amazons", "amazon"), ("O", "O", "O"))
+    tokens = [one.encodings[0].tokens[1:-1] for one in TASK.inputs([example], TOKENIZER, 6)]
+    assert tokens == [["jim", "ama", "##zon", "##s"], ["ama", "##zon"]]
+    tokens = [one.encodings[0].tokens[1:-1] for one in TASK.inputs([example], TOKENIZER, 5)]
+    assert tokens == [["jim"], ["ama", "##zon", "##s"], ["ama", "##zon"]]
+
+
+def test_scores_count_whole_entities() -> None:
+    gold = TaggedSentence(("Jim", "Jim", "bought", "Amazon"), ("B-PER", "I-PER", "O", "B-ORG"))
+    inputs = TASK.inputs([gold, JIM], TOKENIZER, 20)
+    outputs = [_logits(one.target) for one in inputs]
+    assert TASK.score([gold, JIM], inputs, outputs) == {"f1": 1.0, "precision": 1.0, "recall": 1.0, "accuracy": 1.0}
+    outputs[0][2] = 9.0 * np.eye(5)[0]  # "Jim Jim" is cut to "Jim": of 4 entities 3 are right, of 4 found 3
+    scores = TASK.score([gold, JIM], inputs, outputs)
+    assert (scores["f1"], scores["precision"], scores["recall"]) == (0.75, 0.75, 0.75)
+    assert scores["accuracy"] == pytest.approx(7 / 8)
+
+
+def test_answers_show_the_words_as_they_were() -> None:
+    inputs = TASK.inputs([JIM], TOKENIZER, 20)
+    (answer,) = TASK.answers([JIM], inputs, [_logits(inputs[0].target)])
+    assert [(one["text"], one["type"]) for one in answer["entities"]] == [("Jim", "PER"), ("Amazon", "ORG")]
+    assert answer["entities"][0]["probability"] == pytest.approx(np.exp(9) / (np.exp(9) + 4))
+
+
+def test_words_that_the_tokenizer_drops() -> None:
+    example = TaggedSentence(("jim", "\u200b", "."), None)
+    inputs = TASK.inputs([example], TOKENIZER, 20)
+    assert inputs[0].target is None
+    answer = TASK.answers([example], inputs, [9.0 * np.eye(5)[[0, 3, 1, 0]]])
+    assert answer[0]["tags"] == ["B-PER", "O", "B-ORG"]
+    with pytest.raises(UserError, match="nothing that the tokenizer keeps"):
+        TASK.inputs([TaggedSentence(("\u200b",))], TOKENIZER, 20)
