@@ -32,6 +32,8 @@ from d2lbert.translation_config import Seq2SeqConfig, transformer_preset
 
 # The highest learning rates, at the end of the warm-up.
 LEARNING_RATES = {"transformer": 3e-3, "seq2seq": 2e-3}
+# In trials of 500 steps the order pre-LN with less dropout learned several times as fast as the preset's post-LN.
+CHANGES = {"norm_first": True, "hidden_dropout_prob": 0.2}
 # In the first, "it" is a thing named before; in the second it may be either of two.
 PRONOUNS = (
     "A red plane flying over a boat as it trails pink smoke.",
@@ -43,7 +45,7 @@ SHOWN = 8
 def build(kind: str, preset: str, vocabulary: int, seed: int) -> Any:
     """Return a Transformer of a preset, or a GRU with additive attention of about as many parameters."""
     seed_everything(seed)
-    config = transformer_preset(preset, vocabulary)
+    config = transformer_preset(preset, vocabulary).replace(**CHANGES)
     if kind == "transformer":
         return Transformer(config)
     size = config.hidden_size
@@ -81,7 +83,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="transformer,seq2seq")
     parser.add_argument("--preset", default="tiny", help="tiny, mini, base or big")
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--tokens", type=int, default=2048, help="positions of a batch")
     parser.add_argument("--warmup-steps", type=int, default=800)
     parser.add_argument("--evaluate-every", type=int, default=250)
@@ -142,6 +144,7 @@ def main() -> None:
         sentences={split: len(pairs) for split, pairs in examples.items()},
         settings={name: str(value) for name, value in vars(options).items() if name not in ("out", "resume")},
         learning_rates=LEARNING_RATES,
+        transformer=CHANGES,
         examples=[dataclasses.asdict(example) for example in examples["dev"][:SHOWN]],
         pronouns=pronouns,
     )

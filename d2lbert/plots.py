@@ -78,11 +78,12 @@ def heat_maps(
     low: float | None = None,
     high: float | None = None,
 ) -> Figure:
-    """Draw several matrices in a grid on one colour scale: three wide, two where they have many columns."""
+    """Draw several matrices in a grid on one colour scale: three wide, two where they have many columns or are four."""
     arrays = [np.asarray(matrix, dtype=float) for matrix in matrices]
     low = min(float(array.min()) for array in arrays) if low is None else low
     high = max(float(array.max()) for array in arrays) if high is None else high
-    width = min(3 if max(len(names) for names in columns) <= 8 else 2, len(arrays))
+    wide = max(len(names) for names in columns) <= 8 and len(arrays) != 4
+    width = min(3 if wide else 2, len(arrays))
     height = -(-len(arrays) // width)
     tallest = max(len(names) for names in rows)
     figure, axes = plt.subplots(
