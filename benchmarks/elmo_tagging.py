@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from record import Record, spread
 
-from d2lbert import data, metrics
+from d2lbert import data
 from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.vectors import WordVectors, glove
+from d2lbert.tasks.tagging import entity_scores
 from d2lbert.torch.elmo import Elmo
 from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.tagger import BiLstmCrf
@@ -116,11 +117,11 @@ def run(
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
             optimizer.step()
-        score = metrics.entities(gold["dev"], tag(model, vectors["dev"], labels))["f1"]
+        score = entity_scores(gold["dev"], tag(model, vectors["dev"], labels))["f1"]
         if score > best[0]:
             best = (score, copy.deepcopy(model.state_dict()))
     model.load_state_dict(best[1])
-    test = metrics.entities(gold["test"], tag(model, vectors["test"], labels))
+    test = entity_scores(gold["test"], tag(model, vectors["test"], labels))
     return {"dev": best[0], "test": test["f1"], "mix": model.mix.scores.softmax(0).tolist()}
 
 
@@ -132,7 +133,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=6000, help="of the training set, at most")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record("elmo/tagging", ["torch", "seqeval", "d2lbert"], arguments.seeds)
+    record = Record("elmo/tagging", ["torch", "d2lbert"], arguments.seeds)
     features, measured = Features(), {}
     for name in ("wnut17", "conll2003"):
         sets = {split: data.load(name, split) for split in ("train", "dev", "test")}

@@ -1,4 +1,4 @@
-"""Scores. scikit-learn, SciPy, seqeval and sacrebleu do the sums."""
+"""Scores. scikit-learn, SciPy and sacrebleu do the sums."""
 
 from __future__ import annotations
 
@@ -82,23 +82,3 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
     metric = BLEU()
     score = metric.corpus_score(list(translations), [list(references)]).score
     return Bleu(float(score), str(metric.get_signature()))
-
-
-def entities(targets: list[list[str]], predictions: list[list[str]]) -> dict[str, float]:
-    """Return F1, precision and recall of whole entities, and the accuracy of tags; both are tags of sentences.
-
-    An entity is right if its first word, its last word and its type are (Tjong Kim Sang and De Meulder 2003).
-
-    Raises:
-        UserError: seqeval is not installed.
-    """
-    try:
-        from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
-    except ImportError:
-        raise UserError("scores of entities need seqeval: run pip install 'd2lbert[eval]'") from None
-    return {
-        "f1": float(f1_score(targets, predictions, zero_division=0)),
-        "precision": float(precision_score(targets, predictions, zero_division=0)),
-        "recall": float(recall_score(targets, predictions, zero_division=0)),
-        "accuracy": float(accuracy_score(targets, predictions)),
-    }

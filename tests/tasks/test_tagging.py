@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from d2lbert import UserError
 from d2lbert.data import TaggedSentence
 from d2lbert.tasks.base import IGNORED, Loss
-from d2lbert.tasks.tagging import Tagging
+from d2lbert.tasks.tagging import Tagging, entity_scores
 from d2lbert.text import WordPiece
 
 TOKENIZER = WordPiece(
@@ -90,3 +90,41 @@ def test_words_that_the_tokenizer_drops() -> None:
     assert answer[0]["tags"] == ["B-PER", "O", "B-ORG"]
     with pytest.raises(UserError, match="nothing that the tokenizer keeps"):
         TASK.inputs([TaggedSentence(("\u200b",))], TOKENIZER, 20)
+
+
+TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1), min_size=1))
+def test_entities_equal_seqeval(sentences: list[list[tuple[str, str]]]) -> None:
+    pytest.importorskip("seqeval", reason="seqeval is the reference; pip install seqeval to run this test")
+    from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
+
+    targets = [[truth for truth, _ in sentence] for sentence in sentences]
+    predictions = [[guess for _, guess in sentence] for sentence in sentences]
+    found = entity_scores(targets, predictions)
+    assert found["f1"] == pytest.approx(f1_score(targets, predictions, zero_division=0))
+    assert found["precision"] == pytest.approx(precision_score(targets, predictions, zero_division=0))
+    assert found["recall"] == pytest.approx(recall_score(targets, predictions, zero_division=0))
+    assert found["accuracy"] == pytest.approx(accuracy_score(targets, predictions))
+
+
+@pytest.mark.parametrize(
+    ("truth", "guess", "right"),
+    [
+        ("B-A I-A O", "B-A I-A O", True),
+        ("B-A I-A O", "B-A O O", False),  # cut
+        ("B-A I-A O", "B-A B-A O", False),  # torn in two
+        ("B-A I-A O", "B-B I-B O", False),  # another type
+        ("B-A I-A O", "I-A I-A O", True),  # an I- that continues nothing begins an entity
+        ("O B-A O", "O S-A O", True),  # another scheme
+    ],
+)
+def test_an_entity_is_right_as_a_whole_or_not_at_all(truth: str, guess: str, right: bool) -> None:
+    assert entity_scores([truth.split()], [guess.split()])["recall"] == float(right)
+
+
+def test_entities_of_nothing_and_of_unequal_lengths() -> None:
+    assert entity_scores([["O"]], [["O"]]) == {"f1": 0.0, "precision": 0.0, "recall": 0.0, "accuracy": 1.0}
+    with pytest.raises(UserError, match="2 tags has 1 predictions"):
+        entity_scores([["O", "O"]], [["O"]])
