@@ -127,16 +127,9 @@ class BertModel(nn.Module):
         The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
         Arguments are those of :meth:`forward`.
         """
-        x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
-        if starts is None or sequence_ids is None:
-            encoded = self.encoder(x, _keep(mask, None), positions=token_ids.new_zeros(len(token_ids), 1))
-            return torch.tanh(self.pooler(encoded.sequence[:, 0]))
-        rows, columns = starts.unbind(1)
-        numbers = sequence_ids[rows, columns] - 1  # which text of its row each text is, from 0
-        positions = token_ids.new_zeros(len(token_ids), int(sequence_ids.max()))  # (B, S), S texts in the fullest row
-        positions[rows, numbers] = columns
-        encoded = self.encoder(x, _keep(mask, sequence_ids), positions=positions)
-        return torch.tanh(self.pooler(encoded.sequence[rows, numbers]))
+        places = first_places(token_ids, starts)
+        first = self.forward_at(token_ids, segment_ids, mask, places, position_ids, sequence_ids)  # (N, D)
+        return torch.tanh(self.pooler(first))
 
     def forward_at(
         self,
@@ -207,6 +200,14 @@ class BertModel(nn.Module):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` so that ``transformers.BertModel`` loads them."""
         weights.write_folder(folder, self.config, self.tensors())
+
+
+def first_places(token_ids: Tensor, starts: Tensor | None) -> Tensor:
+    """Return the place of each text's first token, row times L plus column: (N,). Arguments as in BertModel."""
+    batch, length = token_ids.shape
+    if starts is None:
+        return torch.arange(0, batch * length, length, device=token_ids.device)
+    return starts[:, 0] * length + starts[:, 1]
 
 
 def _keep(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:

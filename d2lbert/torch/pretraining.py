@@ -16,7 +16,7 @@ from torch.nn import functional
 from d2lbert import weights
 from d2lbert.config import BertConfig
 from d2lbert.data.pairs import NO_LABEL
-from d2lbert.torch.bert import BertModel
+from d2lbert.torch.bert import BertModel, first_places
 from d2lbert.torch.transformer import ACTIVATIONS, initialize
 from d2lbert.zoo import locate
 
@@ -107,12 +107,7 @@ class BertForPretraining(nn.Module):
         if masked_positions is None:
             output = self.bert(token_ids, segment_ids, mask, **rows)
             return PretrainingOutput(self.token_logits(output.sequence), self.next_sentence(output.pooled))
-        batch, length = token_ids.shape
-        if starts is None:
-            first = torch.arange(0, batch * length, length, device=token_ids.device)  # (N,)
-        else:
-            first = starts[:, 0] * length + starts[:, 1]
-        wanted = torch.cat([masked_positions, first])  # (P + N,)
+        wanted = torch.cat([masked_positions, first_places(token_ids, starts)])  # (P + N,)
         states = self.bert.forward_at(token_ids, segment_ids, mask, wanted, position_ids, sequence_ids)  # (P + N, D)
         count = len(masked_positions)
         pooled = torch.tanh(self.bert.pooler(states[count:]))  # (N, D)
