@@ -14,6 +14,7 @@ The sides take turns, chunk by chunk, in one process on one core.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 
@@ -57,7 +58,7 @@ def take_turns(sides: dict[str, Callable[[Any], Any]], chunks: Sequence[Any]) ->
     for turn, chunk in enumerate(chunks):
         names = list(sides) if turn % 2 else list(reversed(sides))
         for name in names:
-            seconds[name].append(timed(lambda name=name, chunk=chunk: sides[name](chunk))[0])  # type: ignore[misc]
+            seconds[name].append(timed(functools.partial(sides[name], chunk))[0])
     return seconds
 
 
@@ -203,7 +204,7 @@ def pipeline(shards: TokenShards, tokenizer: WordPiece, rounds: int) -> dict[str
         run(name)
     for turn in range(rounds):
         for name in list(seconds)[:: 1 if turn % 2 else -1]:
-            taken, count = timed(lambda name=name: run(name))  # type: ignore[misc]
+            taken, count = timed(functools.partial(run, name))
             seconds[name].append(taken / count)
     found: dict[str, Any] = {"rounds": rounds, "tokens_per_second": {}}
     for name, taken_for_one in seconds.items():

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from d2lbert.data import readers, sentence_pairs, tagged
 from d2lbert.errors import UserError, unknown_name
 
-# Task -> the formats of its files. The first is taken for a file whose ending tells nothing.
-FORMATS = {
-    "classification": ("sst2", "glue-tsv", "cola", "csv"),
-    "pair": ("glue-tsv", "mrpc", "stsb", "rte-xml", "mnli", "qnli", "sick", "sick-relatedness", "wic", "csv"),
-    "tagging": ("conll",),
+# Task -> format of its files -> the reader. The first is taken for a file whose ending tells nothing.
+READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
+    "classification": {
+        "sst2": readers.sst2,
+        "glue-tsv": readers.glue_tsv,
+        "cola": readers.cola,
+        "csv": readers.csv_file,
+    },
+    "pair": {
+        "glue-tsv": sentence_pairs.glue_pairs,
+        "mrpc": sentence_pairs.mrpc,
+        "stsb": sentence_pairs.stsb,
+        "rte-xml": sentence_pairs.rte,
+        "mnli": sentence_pairs.mnli,
+        "qnli": sentence_pairs.qnli,
+        "sick": sentence_pairs.sick,
+        "sick-relatedness": sentence_pairs.sick_relatedness,
+        "wic": sentence_pairs.word_senses,
+        "csv": sentence_pairs.csv_pairs,
+    },
+    "tagging": {"conll": tagged.conll},
 }
 
 _BY_ENDING = {".csv": "csv", ".xml": "rte-xml"}
+# Their readers take no names of labels: scores have none, and the answers of WiC are T and F.
+_WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic")
 
 
 def read_file(
@@ -26,7 +44,7 @@ def read_file(
 
     Args:
         path: the file, UTF-8; ``.gz`` and ``.xz`` are unpacked on the way.
-        format: how the file is laid out, one of ``FORMATS[task]``; each is described at its reader.
+        format: how the file is laid out, one of ``READERS[task]``; each is described at its reader.
             For classification: ``"sst2"``: text TAB label, no header; ``"glue-tsv"``: columns separated by TAB, among
             them ``sentence`` and ``label`` in a header, quotes are literal (a file of CoLA has no header and is
             recognised); ``"cola"``: that file; ``"csv"``: comma-separated, with columns ``text`` and ``label`` in a
@@ -40,14 +58,10 @@ def read_file(
         UserError: the file is missing, is not UTF-8, has no such columns, or holds an empty text, a label outside
             ``labels``, or nothing at all.
     """
-    if format not in FORMATS[task]:
-        raise unknown_name("format", format, FORMATS[task])
-    if task == "classification":
-        examples = list(_sentences(path, format, labels))
-    elif task == "tagging":
-        examples = list(tagged.conll(path, labels))
-    else:
-        examples = list(_pairs(path, format, labels))
+    if format not in READERS[task]:
+        raise unknown_name("format", format, READERS[task])
+    reader = READERS[task][format]
+    examples = list(reader(path) if labels is None or format in _WITHOUT_LABELS else reader(path, labels))
     if not examples:
         raise UserError(f"{path} holds no examples; give a file with at least one line of text and label")
     return examples
@@ -57,32 +71,4 @@ def guess_format(path: str | Path, task: str) -> str:
     """Return the format that a file's ending tells, or the task's first."""
     endings = [ending for ending in Path(path).suffixes if ending not in (".gz", ".xz")]
     guess = _BY_ENDING.get(endings[-1], "") if endings else ""
-    return guess if guess in FORMATS[task] else FORMATS[task][0]
-
-
-def _sentences(path: str | Path, format: str, labels: Sequence[str] | None) -> Iterator[Any]:
-    if format == "sst2":
-        return readers.sst2(path, labels or readers.SENTIMENTS)
-    if format == "csv":
-        return readers.csv_file(path, labels)
-    if format == "cola" or readers.is_cola(path):
-        return readers.cola(path, labels or readers.ACCEPTABILITY)
-    return readers.glue_tsv(path, labels or readers.SENTIMENTS)
-
-
-def _pairs(path: str | Path, format: str, labels: Sequence[str] | None) -> Iterator[Any]:
-    if format == "stsb":
-        return sentence_pairs.stsb(path)
-    if format == "sick-relatedness":
-        return sentence_pairs.sick_relatedness(path)
-    if format == "wic":
-        return sentence_pairs.word_senses(path, sentence_pairs.gold_of(path))
-    if format in ("glue-tsv", "csv"):
-        return (sentence_pairs.glue_pairs if format == "glue-tsv" else sentence_pairs.csv_pairs)(path, labels)
-    if format == "mrpc":
-        return sentence_pairs.mrpc(path, labels or sentence_pairs.PARAPHRASE)
-    if format in ("rte-xml", "qnli"):
-        return (sentence_pairs.rte if format == "rte-xml" else sentence_pairs.qnli)(
-            path, labels or sentence_pairs.ENTAILMENT
-        )
-    return (sentence_pairs.mnli if format == "mnli" else sentence_pairs.sick)(path, labels or sentence_pairs.INFERENCE)
+    return guess if guess in READERS[task] else next(iter(READERS[task]))

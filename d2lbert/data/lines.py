@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import lzma
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from d2lbert.errors import UserError
 
@@ -45,12 +45,12 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
 
-def open_binary(path: str | Path) -> BinaryIO:
+def open_binary(path: str | Path) -> io.BufferedIOBase:
     """Open a file; ``.xz`` and ``.gz`` are unpacked on the way."""
     if Path(path).suffix == ".xz":
-        return lzma.open(path, "rb")  # type: ignore[return-value]
+        return lzma.open(path, "rb")
     if Path(path).suffix == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
+        return gzip.open(path, "rb")
     return Path(path).open("rb")
 
 

@@ -86,6 +86,9 @@ class Position(NamedTuple):
     batch: int = 0
 
 
+BEGINNING = Position()
+
+
 class PretrainingData:
     """The batches of a corpus, epoch after epoch.
 
@@ -108,7 +111,7 @@ class PretrainingData:
         self._masking = Masking(tokenizer, settings.rates)
         self._cls, self._sep, self._pad = (tokenizer.token_to_id[token] for token in (CLS, SEP, PAD))
 
-    def batches(self, start: Position = Position()) -> Iterator[tuple[PretrainingBatch, Position]]:  # noqa: B008
+    def batches(self, start: Position = BEGINNING) -> Iterator[tuple[PretrainingBatch, Position]]:
         """Yield batches without end, each with the position to start from for the one after it."""
         epoch, first_window, first_batch = start
         while True:

@@ -18,6 +18,7 @@ from d2lbert.data.lines import (
     filled_lines,
     find_columns,
     known_label,
+    known_score,
     lines,
     tab_rows,
 )
@@ -39,9 +40,14 @@ def sst2(path: str | Path, labels: Sequence[str] | None = SENTIMENTS) -> Iterato
         yield Sentence(text, known_label(path, number, columns[1], labels))
 
 
-def glue_tsv(path: str | Path, labels: Sequence[str] | None = SENTIMENTS) -> Iterator[Sentence]:
-    """Read the TSV of GLUE: a header with ``sentence`` and ``label``; quotes mean nothing special."""
-    return _labelled_rows(path, tab_rows(path), "sentence", labels)
+def glue_tsv(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Sentence]:
+    """Read the TSV of GLUE: a header with ``sentence`` and ``label``; quotes mean nothing special.
+
+    A file of CoLA has no header and is recognised. The default labels are those of SST-2, or of CoLA.
+    """
+    if is_cola(path):
+        return cola(path, labels or ACCEPTABILITY)
+    return _labelled_rows(path, tab_rows(path), "sentence", labels or SENTIMENTS)
 
 
 def cola(path: str | Path, labels: Sequence[str] | None = ACCEPTABILITY) -> Iterator[Sentence]:
@@ -101,11 +107,7 @@ def word_pairs(path: str | Path) -> Iterator[WordPair]:
             raise fault(
                 path, number, f"{count_columns(columns)} where two words and a score are wanted", "mend the line"
             )
-        try:
-            score = float(columns[2])
-        except ValueError:
-            raise fault(path, number, f"the score {columns[2]!r} is not a number", "mend the line") from None
-        yield WordPair(columns[0], columns[1], score, source)
+        yield WordPair(columns[0], columns[1], known_score(path, number, columns[2]), source)
 
 
 def words_in_context(data: str | Path, gold: str | Path) -> Iterator[WordInContext]:

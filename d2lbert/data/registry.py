@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import readers, sentence_pairs, tagged
+from d2lbert.data import formats, readers
 from d2lbert.data.download import DownloadError, download
 from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
 from d2lbert.errors import UserError, unknown_name
@@ -166,20 +166,12 @@ def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
 
 
 _READERS: dict[str, Any] = {
-    "sst2": readers.sst2,
-    "glue-tsv": readers.glue_tsv,
+    **formats.READERS["pair"],
+    **formats.READERS["tagging"],
+    **formats.READERS["classification"],  # last: a named set in "glue-tsv" holds single sentences
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,
     "word-pairs": readers.word_pairs,
-    "cola": readers.cola,
-    "conll": tagged.conll,
-    "mrpc": sentence_pairs.mrpc,
-    "stsb": sentence_pairs.stsb,
-    "rte-xml": sentence_pairs.rte,
-    "mnli": sentence_pairs.mnli,
-    "qnli": sentence_pairs.qnli,
-    "sick": sentence_pairs.sick,
-    "sick-relatedness": sentence_pairs.sick_relatedness,
 }
 
 

@@ -27,15 +27,15 @@ ENTAILMENT = ("entailment", "not_entailment")
 INFERENCE = ("contradiction", "entailment", "neutral")
 SENSE = ("different", "same")
 
-# What GLUE's files call the two texts and the label, as far as a file has them.
-_PAIR_NAMES = (
+# What GLUE's files call the two texts and the label, as far as a file has them. The first is asked for where none is.
+_TEXTS = (
     ("sentence1", "sentence2"),
     ("question", "sentence"),
     ("question1", "question2"),
     ("premise", "hypothesis"),
     ("#1 String", "#2 String"),
 )
-_LABEL_NAMES = ("gold_label", "label", "is_duplicate", "Quality", "score")
+_TARGETS = ("label", "gold_label", "is_duplicate", "Quality", "score")
 
 
 def glue_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair | ScoredPair]:
@@ -43,37 +43,22 @@ def glue_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterato
 
     A column ``score`` gives scored pairs, any other label column gives labelled ones.
     """
-    rows = tab_rows(path)
-    _, header = next(rows, (1, []))
-    names = [name.strip() for name in header]
-    pair = next((pair for pair in _PAIR_NAMES if set(pair) <= set(names)), _PAIR_NAMES[0])
-    label = next((name for name in _LABEL_NAMES if name in names), "label")
-    places = find_columns(path, header, (*pair, label))
-    for number, row in rows:
-        first, second, target = _chosen(path, number, row, places, len(header))
-        if label == "score":
-            yield ScoredPair(first, second, known_score(path, number, target))
-        else:
-            yield Pair(first, second, known_label(path, number, target, labels))
+    return _named_pairs(path, labels, _TEXTS, _TARGETS)
 
 
-def mrpc(path: str | Path, labels: Sequence[str] | None = PARAPHRASE) -> Iterator[Pair]:
+def mrpc(path: str | Path, labels: Sequence[str] | None = PARAPHRASE) -> Iterator[Pair | ScoredPair]:
     """Read the Microsoft Research Paraphrase Corpus: a header, then label, two numbers and two texts."""
-    return _tab_pairs(path, ("#1 String", "#2 String", "Quality"), labels)
+    return _named_pairs(path, labels, [("#1 String", "#2 String")], ["Quality"])
 
 
-def mnli(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair]:
+def mnli(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair | ScoredPair]:
     """Read MultiNLI: a header with ``gold_label`` and ``premise``, ``hypothesis`` (or GLUE's ``sentence1``, ``2``)."""
-    rows = tab_rows(path)
-    _, header = next(rows, (1, []))
-    in_glue = "sentence1" in [name.strip() for name in header]
-    names = ("sentence1", "sentence2") if in_glue else ("premise", "hypothesis")
-    return _tab_pairs(path, (*names, "gold_label"), labels)
+    return _named_pairs(path, labels, [("premise", "hypothesis"), ("sentence1", "sentence2")], ["gold_label"])
 
 
-def qnli(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair]:
+def qnli(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair | ScoredPair]:
     """Read QNLI: a header with ``question``, ``sentence`` and ``label``."""
-    return _tab_pairs(path, ("question", "sentence", "label"), labels)
+    return _named_pairs(path, labels, [("question", "sentence")], ["label"])
 
 
 def sick(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair]:
@@ -100,9 +85,7 @@ def csv_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator
     """Read a CSV with the columns ``first``, ``second`` and ``label`` in its header."""
     rows = csv_rows(path)
     _, header = next(rows, (1, []))
-    places = find_columns(path, header, ("first", "second", "label"))
-    for number, row in rows:
-        first, second, label = _chosen(path, number, row, places, len(header))
+    for number, (first, second, label) in _chosen_rows(path, header, rows, ("first", "second", "label")):
         yield Pair(first, second, known_label(path, number, label, labels))
 
 
@@ -119,9 +102,9 @@ def rte(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator
         yield Pair(text, hypothesis, known_label(path, number, label, labels))
 
 
-def word_senses(data: str | Path, gold: str | Path) -> Iterator[Pair]:
-    """Read a pair of WiC files as pairs of sentences."""
-    return map(sense_pair, words_in_context(data, gold))
+def word_senses(path: str | Path) -> Iterator[Pair]:
+    """Read a data file of WiC, and the file of answers beside it, as pairs of sentences."""
+    return map(sense_pair, words_in_context(path, gold_of(path)))
 
 
 def sense_pair(example: WordInContext) -> Pair:
@@ -149,27 +132,35 @@ def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
     return root.iter(tag)
 
 
-def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:
-    return _chosen_rows(path, ("sentence_A", "sentence_B", target))
-
-
-def _tab_pairs(path: str | Path, names: tuple[str, str, str], labels: Sequence[str] | None) -> Iterator[Pair]:
-    for number, (first, second, label) in _chosen_rows(path, names):
-        yield Pair(first, second, known_label(path, number, label, labels))
-
-
-def _chosen_rows(path: str | Path, names: tuple[str, str, str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the three wanted fields of each row below a header."""
+def _named_pairs(
+    path: str | Path, labels: Sequence[str] | None, texts: Sequence[tuple[str, str]], targets: Sequence[str]
+) -> Iterator[Pair | ScoredPair]:
+    """Read pairs below a header, from the first of the ``texts`` and of the ``targets`` that the header has."""
     rows = tab_rows(path)
     _, header = next(rows, (1, []))
+    names = {name.strip() for name in header}
+    pair = next((pair for pair in texts if names.issuperset(pair)), texts[0])
+    target = next((name for name in targets if name in names), targets[0])
+    for number, (first, second, answer) in _chosen_rows(path, header, rows, (*pair, target)):
+        if target == "score":
+            yield ScoredPair(first, second, known_score(path, number, answer))
+        else:
+            yield Pair(first, second, known_label(path, number, answer, labels))
+
+
+def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:
+    rows = tab_rows(path)
+    _, header = next(rows, (1, []))
+    return _chosen_rows(path, header, rows, ("sentence_A", "sentence_B", target))
+
+
+def _chosen_rows(
+    path: str | Path, header: Sequence[str], rows: Iterator[tuple[int, list[str]]], names: Sequence[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield of each row its number and the columns of two texts, both filled, and of the target."""
     places = find_columns(path, header, names)
     for number, row in rows:
-        yield number, _chosen(path, number, row, places, len(header))
-
-
-def _chosen(path: str | Path, number: int, row: Sequence[str], places: Sequence[int], width: int) -> list[str]:
-    """Return two texts, both filled, and the target."""
-    if len(row) != width:
-        raise fault(path, number, f"{count_columns(row)} where the header has {width}", "mend the line")
-    first, second, target = (row[place] for place in places)
-    return [filled(path, number, first), filled(path, number, second), target]
+        if len(row) != len(header):
+            raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
+        first, second, target = (row[place] for place in places)
+        yield number, [filled(path, number, first), filled(path, number, second), target]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from d2lbert import metrics
-from d2lbert.data.examples import Sentence
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Loss, encode_texts, places_of, softmax
 from d2lbert.text import Encoding, WordPiece
@@ -29,7 +28,7 @@ class Classification:
         """Return the task whose labels are those of the examples, in alphabetical order."""
         return cls(sorted({example.label for example in examples if example.label is not None}))
 
-    def encode(self, examples: Sequence[Sentence], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
+    def encode(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
         """Return [CLS] text [SEP] for each example; texts that had to be cut are counted in a warning.
 
         Raises:

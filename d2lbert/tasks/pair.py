@@ -21,7 +21,7 @@ from d2lbert.text import Encoding, WordPiece
 class PairClassification(Classification):
     """Classify a pair of texts: paraphrase, entailment, the same sense. Only the encoding differs from one text."""
 
-    def encode(self, examples: Sequence[Pair], tokenizer: WordPiece, max_length: int) -> list[Encoding]:  # type: ignore[override]
+    def encode(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
         """Return [CLS] first [SEP] second [SEP] for each example; pairs that had to be cut are counted in a warning.
 
         Raises:

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from d2lbert import checkpoints
 from d2lbert.config import read_json
-from d2lbert.data.pretraining import Position, PretrainingBatch, PretrainingData
+from d2lbert.data.pretraining import BEGINNING, Position, PretrainingBatch, PretrainingData
 from d2lbert.errors import UserError
 from d2lbert.files import write_text
 from d2lbert.text import WordPiece
@@ -124,7 +124,7 @@ class Trainer:
         groups = decay_groups(model, settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
         self.step = 0
-        self.position = Position()
+        self.position = BEGINNING
         self.tokens = 0  # seen so far
 
     def run(self, progress: bool = True) -> dict[str, float]:
