@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,13 +79,13 @@ def heat_maps(
     low: float | None = None,
     high: float | None = None,
 ) -> Figure:
-    """Draw several matrices in a grid on one colour scale: three wide, two where they have many columns or are four."""
+    """Draw several matrices in a grid on one colour scale, at most three wide, or two where they have many columns."""
     arrays = [np.asarray(matrix, dtype=float) for matrix in matrices]
     low = min(float(array.min()) for array in arrays) if low is None else low
     high = max(float(array.max()) for array in arrays) if high is None else high
-    wide = max(len(names) for names in columns) <= 8 and len(arrays) != 4
-    width = min(3 if wide else 2, len(arrays))
-    height = -(-len(arrays) // width)
+    widest = 3 if max(len(names) for names in columns) <= 8 else 2
+    height = math.ceil(len(arrays) / widest)
+    width = math.ceil(len(arrays) / height)  # no wider than needed: four are two by two
     tallest = max(len(names) for names in rows)
     figure, axes = plt.subplots(
         height, width, figsize=(_WIDTH_INCHES, height * min(6.0, 1.3 + 0.35 * tallest)), squeeze=False
