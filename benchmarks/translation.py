@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from record import ROOT, Record
 
-from d2lbert import data, metrics
+from d2lbert import checkpoints, data, metrics
 from d2lbert.data.examples import Translation
 from d2lbert.data.translation import EncodedPair, encode_pairs, encode_source, learn_vocabulary
 from d2lbert.text import BytePairEncoding
@@ -110,7 +110,7 @@ def run(
         seed=options.seed,
     )
     model = build(kind, options.preset, len(tokenizer), options.seed)
-    resume = options.resume and any((folder / "checkpoints").glob("checkpoint-*"))
+    resume = options.resume and checkpoints.begun(folder / "checkpoints")
     history = train_sequences(model, encoded["train"], encoded["dev"], settings, best_device(), folder, resume)
     return model, history
 
@@ -122,7 +122,8 @@ def main() -> None:
     examples = {split: data.load("multi30k", split) for split in ("train", "dev", "test")}
     tokenizer = tokenizer_for(options.out / "vocabulary.json", examples["train"], options.merges)
     encoded = {split: encode_pairs(examples[split], tokenizer) for split in ("train", "dev")}
-    measured = {}
+    measured: dict[str, Any] = {}
+    pronouns: list[dict[str, Any]] = []
     for kind in options.models.split(","):
         model, history = run(kind, options, tokenizer, encoded)
         measured[kind] = {

@@ -82,6 +82,11 @@ def newest(folder: Path) -> Path | None:
     return None
 
 
+def begun(folder: Path) -> bool:
+    """Tell whether a run has left any checkpoint, whole or damaged."""
+    return bool(_all(folder))
+
+
 def _all(folder: Path) -> list[Path]:
     """Return the checkpoints, newest first."""
     return sorted(folder.glob(f"{_PREFIX}*"), reverse=True)

@@ -49,7 +49,7 @@ def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, A
     remedy = f"remove {folder} to start anew"
     path = checkpoints.newest(Path(folder))
     if path is None:
-        if Path(folder).is_dir() and any(Path(folder).glob("checkpoint-*")):
+        if checkpoints.begun(Path(folder)):
             raise UserError(f"every checkpoint in {folder} is damaged: {remedy}")
         return None
     before, now = read_json(path / _SETTINGS_FILE), json.loads(json.dumps(settings))
