@@ -13,14 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from d2lbert import data
-from d2lbert.errors import UserError
+from d2lbert.errors import INTERRUPTED, UserError
 from d2lbert.finetune_commands import evaluate, finetune, predict
 from d2lbert.pretrain_command import pretrain
 
 # Newer versions of Typer carry their own copy of click; this is the public way to its base exception in all of them.
 _UsageError: Any = typer.BadParameter.__mro__[2]
-
-_INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 
 app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
@@ -59,8 +57,8 @@ def main() -> None:
     except UserError as error:
         sys.exit(_complain(str(error)))
     except (typer.Abort, KeyboardInterrupt):
-        status = _INTERRUPTED
-    if status == _INTERRUPTED:  # newer versions of Typer return it
+        status = INTERRUPTED
+    if status == INTERRUPTED:  # newer versions of Typer return it
         print("interrupted; nothing was written", file=sys.stderr)
     sys.exit(status or 0)
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# The exit status of a command that Ctrl-C ended: 128 + SIGINT, as in a shell.
+INTERRUPTED = 130
+
 
 class UserError(Exception):
     """A mistake that the user can mend. The message is one line: what is wrong, then what to do."""

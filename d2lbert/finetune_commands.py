@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from d2lbert import data
+from d2lbert import checkpoints, data
 from d2lbert.data.formats import guess_format
-from d2lbert.errors import UserError, unknown_name
+from d2lbert.errors import INTERRUPTED, UserError, unknown_name
 from d2lbert.files import writable_folder, write_text
 from d2lbert.tasks.base import BUILT, check_task
 from d2lbert.tasks.named import fitting_examples, task_of_examples, task_of_labels
@@ -72,9 +73,15 @@ def finetune(
     seed_everything(seed)
     trained = _head(task)(encoder, chosen.labels)
     checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
-    history = fine_tune(
-        trained, chosen, tokenizer, train_examples, dev_examples, settings, best_device(), checkpoint=checkpoint
-    )
+    try:
+        history = fine_tune(
+            trained, chosen, tokenizer, train_examples, dev_examples, settings, best_device(), checkpoint=checkpoint
+        )
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoints.begun(checkpoint):
+            raise
+        print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     _save(trained.cpu(), tokenizer, history, workplace, out)
     if checkpoint is not None:
         shutil.rmtree(checkpoint)

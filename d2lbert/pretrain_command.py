@@ -13,14 +13,13 @@ import typer
 from d2lbert.config import preset
 from d2lbert.data.corpus import corpus_files, learn_vocabulary
 from d2lbert.data.shards import INDEX_FILE, Preparation, TokenShards, prepare
-from d2lbert.errors import UserError
+from d2lbert.errors import INTERRUPTED, UserError
 from d2lbert.files import writable_folder
 from d2lbert.text import WordPiece
 
 if TYPE_CHECKING:
     from d2lbert.torch.pretraining_loop import Trainer
 
-_INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 
 Corpus = Annotated[list[str], typer.Option("--corpus", help="text file, folder, pattern, or a prepared folder")]
 More = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="more of the corpus")]
@@ -152,7 +151,7 @@ def _train(trainer: Trainer, resume: bool) -> None:
         metrics = trainer.run()
     except KeyboardInterrupt:
         print(f"interrupted at step {trainer.step}; --resume goes on from the last checkpoint", file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     trainer.finish(trainer.data.shards.tokenizer())
     if trainer.world.rank == 0:
         print(json.dumps(metrics))
