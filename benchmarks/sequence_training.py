@@ -61,6 +61,7 @@ class PlainTransformer(nn.Module):
             config.intermediate_size,
             config.hidden_dropout_prob,
             batch_first=True,
+            norm_first=config.norm_first,
         )
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

@@ -141,8 +141,9 @@ class TransformerConfig(TranslationConfig):
             raise unknown_name("activation hidden_act", self.hidden_act, ("gelu", "gelu_new", "relu"))
 
 
-# base and big are those of the paper. tiny and mini are for 30,000 sentence pairs: little capacity and much dropout
-# (Wu et al. 2021, section 3, found four heads of 32 enough for Multi30k).
+# base and big are those of the paper. tiny and mini are for 30,000 sentence pairs: little capacity (Wu et al. 2021,
+# section 3, found four heads of 32 enough for Multi30k), and LayerNorm first: in trials of 500 steps it learned several
+# times as fast as LayerNorm last.
 TRANSFORMER_PRESETS: dict[str, TransformerConfig] = {
     "tiny": TransformerConfig(
         hidden_size=128,
@@ -150,7 +151,8 @@ TRANSFORMER_PRESETS: dict[str, TransformerConfig] = {
         num_decoder_layers=4,
         num_attention_heads=4,
         intermediate_size=256,
-        hidden_dropout_prob=0.3,
+        norm_first=True,
+        hidden_dropout_prob=0.2,
     ),
     "mini": TransformerConfig(
         hidden_size=256,
@@ -158,7 +160,8 @@ TRANSFORMER_PRESETS: dict[str, TransformerConfig] = {
         num_decoder_layers=3,
         num_attention_heads=4,
         intermediate_size=512,
-        hidden_dropout_prob=0.3,
+        norm_first=True,
+        hidden_dropout_prob=0.2,
     ),
     "base": TransformerConfig(),
     "big": TransformerConfig(hidden_size=1024, num_attention_heads=16, intermediate_size=4096, hidden_dropout_prob=0.3),
