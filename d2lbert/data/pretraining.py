@@ -8,6 +8,7 @@ Shape legend: N texts (pairs), T tokens of all of them, R rows, L length of a ro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -162,15 +163,19 @@ class PretrainingData:
         a, b = pairs.a_end - pairs.a_start, pairs.b_end - pairs.b_start
         lengths = a + b + 2 + second  # (N,)
         starts = np.cumsum(lengths) - lengths
-        ids = np.full(int(lengths.sum()), self._sep, dtype=np.int64)
+        # A text is two stretches of the corpus, each with a special token after it, the first with one before it, too.
+        # Of each stretch: its tokens here, its segment, and how far it was moved.
+        stretches = np.stack([a + 2, b + second], axis=1).ravel()  # (2 N,)
+        moved = np.stack([pairs.a_start - 1 - starts, pairs.b_start - (starts + a + 2)], axis=1).ravel()
+        segments = np.repeat(np.tile([0, 1], len(lengths)), stretches)  # (T,)
+        # A special token takes what stands beside the stretch, until it is put in; the corpus may end there.
+        ids = window.tokens.take(np.arange(len(segments)) + np.repeat(moved, stretches), mode="clip").astype(np.int64)
         ids[starts] = self._cls
-        _copy(window.tokens, pairs.a_start, a, ids, starts + 1)
-        _copy(window.tokens, pairs.b_start, b, ids, starts + a + 2)
-        places = np.arange(len(ids)) - np.repeat(starts, lengths)  # (T,) of a token in its own text
-        segments = (places >= np.repeat(a + 2, lengths)).astype(np.int64)
+        ids[starts + a + 1] = self._sep
+        ids[starts + lengths - 1] = self._sep
         masked = self._masking(ids, random)
         rows = choose_rows(lengths.tolist()) if self.settings.packed else [[index] for index in range(len(lengths))]
-        batch, goal = _lay_out(rows, lengths, (masked.ids, segments, places), self._pad, self.settings.packed)
+        batch, goal = _lay_out(rows, lengths, masked.ids, segments, self._pad, self.settings.packed)
         return PretrainingBatch(batch, goal[masked.places], masked.targets, pairs.labels)
 
 
@@ -191,40 +196,33 @@ class _Window:
         ).astype(np.int64)
 
 
-def _copy(source: np.ndarray, starts: np.ndarray, lengths: np.ndarray, target: np.ndarray, goals: np.ndarray) -> None:
-    """Copy N stretches: ``lengths[i]`` numbers from ``starts[i]`` of the source to ``goals[i]`` of the target."""
-    ends = np.cumsum(lengths)
-    inside = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
-    target[np.repeat(goals, lengths) + inside] = source[np.repeat(starts, lengths) + inside]
-
-
 def _lay_out(
-    rows: list[list[int]],
-    lengths: np.ndarray,
-    arrays: tuple[np.ndarray, np.ndarray, np.ndarray],
-    pad_id: int,
-    packed: bool,
+    rows: list[list[int]], lengths: np.ndarray, ids: np.ndarray, segments: np.ndarray, pad_id: int, packed: bool
 ) -> tuple[Batch, np.ndarray]:
     """Lay texts out in rows.
 
     Args:
         rows: which texts stand in which row, in their order.
         lengths: (N,) of the texts.
-        arrays: ids, segments and places of all tokens, each (T,).
+        ids, segments: of all tokens, text after text, (T,).
 
     Returns:
         The batch, and for each token (T,) where it went: row times L plus column.
     """
+    order = np.array(list(itertools.chain.from_iterable(rows)))  # (N,) the texts, row after row
+    counts = np.array([len(row) for row in rows])  # (R,) texts of each row
+    firsts = np.cumsum(counts) - counts  # which text of the order each row begins with
+    ends = np.cumsum(lengths[order])
+    begins = ends - lengths[order]
     row_of, column_of, number_of = (np.empty(len(lengths), dtype=np.int64) for _ in range(3))
-    width = 0
-    for row, members in enumerate(rows):
-        column = 0
-        for number, index in enumerate(members, start=1):
-            row_of[index], column_of[index], number_of[index] = row, column, number
-            column += int(lengths[index])
-        width = max(width, column)
-    ids, segments, places = arrays
-    goal = np.repeat(row_of * width + column_of, lengths) + places
+    row_of[order] = np.repeat(np.arange(len(rows)), counts)
+    column_of[order] = begins - np.repeat(begins[firsts], counts)
+    number_of[order] = np.arange(1, len(order) + 1) - np.repeat(firsts, counts)
+    width = int((ends[firsts + counts - 1] - begins[firsts]).max())
+    starts = np.cumsum(lengths) - lengths
+    tokens = np.arange(len(ids))
+    goal = tokens + np.repeat(row_of * width + column_of - starts, lengths)
+    places = tokens - np.repeat(starts, lengths)  # of a token in its own text
     grids = []
     for values, filler in ((ids, pad_id), (segments, 0), (places, 0), (np.repeat(number_of, lengths), 0)):
         grid = np.full(len(rows) * width, filler, dtype=np.int64)
@@ -232,5 +230,5 @@ def _lay_out(
         grids.append(grid.reshape(len(rows), width))
     token_ids, segment_ids, position_ids, sequence_ids = grids
     mask = (sequence_ids > 0).astype(np.int64)
-    starts = np.stack([row_of, column_of], axis=1)
-    return Batch(token_ids, segment_ids, mask, position_ids, sequence_ids, starts, packed), goal
+    row_starts = np.stack([row_of, column_of], axis=1)
+    return Batch(token_ids, segment_ids, mask, position_ids, sequence_ids, row_starts, packed), goal
