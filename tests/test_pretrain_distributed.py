@@ -1,11 +1,13 @@
-"""``d2lbert pretrain`` under ``torchrun``: two processes do what one does."""
+"""``d2lbert pretrain`` under ``torchrun``: two processes do what one does, and a killed one is replaced."""
 
 from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +39,9 @@ def _options(corpus: Path, out: Path) -> list[str]:
     return [*COMMAND, "--corpus", str(corpus), "--out", str(out), "--steps", "40", "--save-every", "5", *SMALL]
 
 
-def _torchrun(processes: int) -> list[str]:
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+def _torchrun(processes: int, *more: str) -> list[str]:
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return [*run, "--monitor-interval", "0.2", *more]
 
 
 def _log(out: Path) -> list[dict[str, str]]:
@@ -71,6 +74,30 @@ def test_two_processes_have_the_losses_of_one(corpus: Path, two: Path, environme
                 assert abs(float(value) - float(second[name])) < 1e-4, (first["step"], name)
     weights = [load_file(out / "model.safetensors") for out in (one, two)]
     assert all(np.abs(weights[0][name] - weights[1][name]).max() < 1e-3 for name in weights[0])
+
+
+def test_a_killed_worker_is_replaced_without_losing_data(
+    corpus: Path, two: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """torchrun starts all workers again; they go on from the last checkpoint and end with the same bits."""
+    command = [*_torchrun(2, "--max-restarts", "2"), *_options(corpus, tmp_path / "out"), "--resume"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    ) as agent:
+        began = time.monotonic()
+        while not list(tmp_path.glob("out/checkpoints/checkpoint-*")):
+            assert agent.poll() is None
+            assert time.monotonic() - began < LONG_ENOUGH
+            time.sleep(0.02)
+        workers = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+        assert len(workers) >= 2
+        os.kill(int(workers[-1]), signal.SIGKILL)
+        _, errors = agent.communicate(timeout=LONG_ENOUGH)
+    assert agent.returncode == 0, errors
+    assert "going on after step" in errors
+    for name in ("model.safetensors", "config.json", "vocab.txt"):
+        assert (tmp_path / "out" / name).read_bytes() == (two / name).read_bytes(), name
+    assert _log(tmp_path / "out") == _log(two)
 
 
 def test_batches_that_cannot_be_shared(corpus: Path, environment: dict[str, str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from d2lbert.data.examples import (
     Analogy,
     Document,
+    MinimalPair,
     Pair,
     ScoredPair,
     Sentence,
@@ -17,6 +18,7 @@ from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_s
 __all__ = [
     "Analogy",
     "Document",
+    "MinimalPair",
     "Pair",
     "SampleDataWarning",
     "ScoredPair",

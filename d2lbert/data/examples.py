@@ -40,6 +40,15 @@ class TaggedSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class MinimalPair:
+    """A sentence and one that differs from it in little and breaks a rule of grammar (Warstadt et al. 2020)."""
+
+    good: str
+    bad: str
+    paradigm: str  # the rule, such as "anaphor_gender_agreement"
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text of several paragraphs, in their order."""
 

@@ -6,10 +6,12 @@ A reader holds one line at a time, so a corpus may be larger than memory.
 from __future__ import annotations
 
 import itertools
+import json
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from d2lbert.data.examples import Analogy, Document, Sentence, Translation, WordInContext, WordPair
+from d2lbert.data.examples import Analogy, Document, MinimalPair, Sentence, Translation, WordInContext, WordPair
 from d2lbert.data.lines import (
     count_columns,
     csv_rows,
@@ -140,6 +142,28 @@ def translations(source: str | Path, target: str | Path) -> Iterator[Translation
                 raise fault(path, number, "the line is empty", "fill it in, or remove it from both files")
             texts.append(text)
         yield Translation(*texts)
+
+
+def minimal_pairs(path: str | Path) -> Iterator[MinimalPair]:
+    """Read the archive of BLiMP: files ``data/*.jsonl`` with ``sentence_good``, ``sentence_bad`` and ``UID``."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(archive.namelist()):
+                if name.endswith(".jsonl") and not name.startswith("__MACOSX"):
+                    yield from _paradigm(f"{path}, {name}", archive.read(name).decode("utf-8"))
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def _paradigm(origin: str, content: str) -> Iterator[MinimalPair]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            yield MinimalPair(row["sentence_good"], row["sentence_bad"], row["UID"])
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise fault(origin, number, "not a pair of BLiMP", "get the file again") from None
 
 
 def _truth(path: str | Path, number: int, line: str) -> bool:

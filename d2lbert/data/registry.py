@@ -172,6 +172,7 @@ _READERS: dict[str, Any] = {
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,
     "word-pairs": readers.word_pairs,
+    "blimp": readers.minimal_pairs,
 }
 
 

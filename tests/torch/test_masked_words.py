@@ -1,0 +1,91 @@
+"""Gaps and likelihoods from a model for masked words, against one text at a time and no batch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from random_parameters import randomize
+
+from d2lbert import UserError
+from d2lbert.config import BertConfig
+from d2lbert.text import WordPiece
+from d2lbert.torch.masked_words import fill_masks, pseudo_log_likelihoods, pseudo_perplexity
+from d2lbert.torch.pretraining import BertForPretraining
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "on", "a", "mat", "."]
+TEXTS = ["The cat sat on a mat.", "Cats", "a mat on the mats."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> WordPiece:
+    return WordPiece(VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def model() -> BertForPretraining:
+    config = BertConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=20,
+        max_position_embeddings=16,
+    )
+    found = BertForPretraining(config).eval()
+    randomize(found)
+    return found
+
+
+@torch.inference_mode()
+def logits_of(model: BertForPretraining, ids: list[int]) -> torch.Tensor:
+    """Log-probabilities (T, V) of one text alone, at every place."""
+    return model(torch.tensor([ids])).token_logits[0].log_softmax(-1)
+
+
+def test_gaps_are_filled_with_the_likeliest_pieces(model: BertForPretraining, tokenizer: WordPiece) -> None:
+    found = fill_masks(model, tokenizer, "The [MASK] sat on a [MASK].", k=3)
+    expected = logits_of(model, tokenizer.encode("The [MASK] sat on a [MASK].").ids)
+    for gap, place in zip(found, (2, 6), strict=True):
+        order = expected[place].argsort(descending=True)[:3].tolist()
+        assert [piece for piece, _ in gap] == [VOCABULARY[token] for token in order]
+        assert [p for _, p in gap] == pytest.approx(expected[place][order].exp().tolist(), abs=1e-6)
+    assert len(fill_masks(model, tokenizer, "[MASK]", k=100)[0]) == len(VOCABULARY)
+
+
+def test_likelihoods_are_those_of_one_mask_at_a_time(model: BertForPretraining, tokenizer: WordPiece) -> None:
+    texts = TEXTS * 15  # more copies than a batch holds
+    found = pseudo_log_likelihoods(model, tokenizer, texts)
+    assert [one.tokens for one in found[:3]] == [7, 2, 7]
+    for text, one in zip(TEXTS, found, strict=False):
+        ids, total = tokenizer.encode(text).ids, 0.0
+        for place in range(1, len(ids) - 1):
+            masked = [*ids[:place], 4, *ids[place + 1 :]]
+            total += float(logits_of(model, masked)[place, ids[place]])
+        assert one.log_probability == pytest.approx(total, abs=1e-4)
+    scores = [one.log_probability for one in found]
+    assert scores[:3] == pytest.approx(scores[-3:], abs=1e-4)  # of another batch
+
+
+def test_pseudo_perplexity_weighs_tokens_not_texts(model: BertForPretraining, tokenizer: WordPiece) -> None:
+    long, short = pseudo_log_likelihoods(model, tokenizer, TEXTS[:2])
+    expected = math.exp(-(long.log_probability + short.log_probability) / 9)
+    assert pseudo_perplexity([long, short]) == pytest.approx(expected)
+    uniform = BertForPretraining(model.config).eval()
+    torch.nn.init.zeros_(uniform.bert.embeddings.word.weight)  # the decoder's weights, too: all pieces alike
+    assert pseudo_perplexity(pseudo_log_likelihoods(uniform, tokenizer, TEXTS)) == pytest.approx(len(VOCABULARY))
+
+
+def test_texts_are_cut_where_they_are_too_long(model: BertForPretraining, tokenizer: WordPiece) -> None:
+    assert pseudo_log_likelihoods(model, tokenizer, ["cat " * 30])[0].tokens == 14
+    assert pseudo_log_likelihoods(model, tokenizer, ["cat " * 30], max_length=6)[0].tokens == 4
+
+
+def test_mistakes(model: BertForPretraining, tokenizer: WordPiece) -> None:
+    with pytest.raises(UserError, match=r"has no \[MASK\]"):
+        fill_masks(model, tokenizer, "The cat.")
+    with pytest.raises(UserError, match="has 32 tokens, but the model takes 16"):
+        fill_masks(model, tokenizer, "[MASK] " * 30)
+    with pytest.raises(UserError, match="holds nothing that the tokenizer keeps"):
+        pseudo_log_likelihoods(model, tokenizer, ["cat", "​"])
