@@ -1,0 +1,130 @@
+"""Fine-tune the 6-layer MiniLM on pairs, scores, acceptability and tags: every task with several seeds.
+
+Where a set has a test split, dev chooses the epoch and test is scored once; where it has none, a tenth of the training
+examples chooses and dev is scored once. Each run is kept as it ends, so that a stopped benchmark goes on where it was.
+
+    python benchmarks/finetune_tasks.py                      # needs D2LBERT_DATA for the real sets; hours on two cores
+    python benchmarks/finetune_tasks.py --tasks mrpc cola
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from record import ROOT, Record, spread
+
+from d2lbert import data
+from d2lbert.files import write_text
+from d2lbert.tasks.named import fitting_examples, task_of_examples
+from d2lbert.torch.finetuning import Training, evaluate, fine_tune
+from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
+from d2lbert.torch.runtime import best_device, seed_everything
+from d2lbert.zoo import get_model
+
+EVERY = 10  # one training example of so many chooses the epoch, where there is no test split
+MISTAKES = 12  # that a result file keeps, to be looked at
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one set is measured.
+
+    Fields:
+        task: what the command line calls it.
+        score: what is reported, and what chooses the epoch.
+        split: what is scored in the end.
+        epochs, learning_rate: the settings that are not the defaults.
+    """
+
+    task: str
+    score: str
+    split: str
+    epochs: int = 4
+    learning_rate: float = 1e-4
+
+
+PLANS = {
+    "mrpc": Plan("pair", "f1", "dev"),
+    "stsb_en": Plan("pair", "spearman", "dev"),
+    "cola": Plan("classification", "matthews", "dev"),
+    "rte": Plan("pair", "accuracy", "test"),
+    "sick": Plan("pair", "accuracy", "test"),
+    "wnut17": Plan("tagging", "f1", "test", epochs=5, learning_rate=2e-4),
+    "conll2003": Plan("tagging", "f1", "test", learning_rate=2e-4),
+}
+
+
+def read(name: str, plan: Plan) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return what to train on, what chooses the epoch, and what is scored."""
+    train, dev = (fitting_examples(plan.task, name, data.load(name, split)) for split in ("train", "dev"))
+    if plan.split == "test":
+        return train, dev, fitting_examples(plan.task, name, data.load(name, "test"))
+    return [example for number, example in enumerate(train) if number % EVERY], train[::EVERY], dev
+
+
+def run(name: str, plan: Plan, seed: int) -> dict[str, Any]:
+    """Train with one seed; return the scores, the history and some of the mistakes."""
+    train, choice, scored = read(name, plan)
+    task = task_of_examples(plan.task, train)
+    seed_everything(seed)
+    encoder, tokenizer = get_model("minilm")
+    head = BertForTokenClassification if plan.task == "tagging" else BertForSequenceClassification
+    model = head(encoder, task.labels)
+    settings = Training(epochs=plan.epochs, learning_rate=plan.learning_rate, seed=seed, best_by=plan.score)
+    history = fine_tune(model, task, tokenizer, train, choice, settings, best_device())
+    scores, answers = evaluate(model, task, tokenizer, scored, device=best_device())
+    examples = {"train": len(train), "choice": len(choice), "scored": len(scored)}
+    return {"scores": scores, "history": history, "examples": examples, "mistakes": mistakes(plan, scored, answers)}
+
+
+def mistakes(plan: Plan, examples: list[Any], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first wrong answers, or, of scores, the most distant ones, each with its example."""
+    pairs = [(asdict(example), answer) for example, answer in zip(examples, answers, strict=True)]
+    if plan.score == "spearman":
+        pairs.sort(key=lambda pair: -abs(pair[0]["score"] - pair[1]["score"]))
+    else:
+        key = "tags" if plan.task == "tagging" else "label"
+        pairs = [(right, answer) for right, answer in pairs if list(right[key]) != list(answer[key])]
+    return [{"example": right, "answer": answer} for right, answer in pairs[:MISTAKES]]
+
+
+def kept_or_run(name: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Return what an earlier call has kept of this run, or run it and keep it."""
+    path = folder / f"{name}-{seed}.json"
+    if not path.is_file():
+        found = run(name, PLANS[name], seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(found) + "\n")
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    print(name, seed, kept["scores"], flush=True)
+    return kept
+
+
+def main() -> None:
+    """Run every task and write ``results/finetuning/<task>.json``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=list(PLANS), choices=list(PLANS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "finetune_tasks", help="where runs are kept")
+    options = parser.parse_args()
+    for name in options.tasks:
+        record = Record(f"finetuning/{name}", ["torch", "d2lbert", "scikit-learn", "scipy"], options.seeds)
+        runs = [kept_or_run(name, seed, options.runs) for seed in options.seeds]
+        scores = {key: spread([one["scores"][key] for one in runs]) for key in runs[0]["scores"]}
+        record.write(
+            scores,
+            data=name,
+            sample=data.is_sample(name),
+            plan=asdict(PLANS[name]),
+            examples=runs[0]["examples"],
+            histories=[one["history"] for one in runs],
+            mistakes=runs[0]["mistakes"],
+        )
+
+
+if __name__ == "__main__":
+    main()
