@@ -127,7 +127,11 @@ def _examples(name: str, split: str) -> Iterator[Any]:
         # The warning points at the caller of load or read. A page may show it, so it names no folder of this machine.
         warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
     examples = _read_files(entry.format, [found.folder / file for file in found.splits[split]])
-    return examples if entry.cut == 0 or split == "test" else _cut(examples, entry.cut, split)
+    if split != "test" and entry.cut:
+        return _cut(examples, entry.cut, split)
+    if split != "test" and entry.tail:
+        return _cut_tail(list(examples), entry.tail, split)
+    return examples
 
 
 def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
@@ -135,6 +139,12 @@ def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
     for number, example in enumerate(examples, start=1):
         if (number % every == 0) == (split == "dev"):
             yield example
+
+
+def _cut_tail(examples: list[Any], parts: int, split: str) -> Iterator[Any]:
+    """Share the examples of one file: the last of ``parts`` equal parts is dev, what stands before it is train."""
+    begin = len(examples) - len(examples) // parts
+    return iter(examples[begin:] if split == "dev" else examples[:begin])
 
 
 def _find(entry: DataSet) -> _Found:
@@ -168,6 +178,7 @@ def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
 _READERS: dict[str, Any] = {
     **formats.READERS["pair"],
     **formats.READERS["tagging"],
+    **formats.READERS["multiple_choice"],
     **formats.READERS["classification"],  # last: a named set in "glue-tsv" holds single sentences
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,
