@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from d2lbert.text import WordPiece
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(BUILT))]
-Model = Annotated[str, typer.Option("--model", help="a model folder, or a name such as minilm")]
+Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
 Format = Annotated[
     str | None, typer.Option("--format", help="of a FILE, such as sst2, glue-tsv, mrpc; by its ending otherwise")
 ]
@@ -60,6 +60,7 @@ def finetune(
     train_examples = _read(task, train, "train", format, None)
     chosen = task_of_examples(task, train_examples)
     dev_examples = _read(task, dev, "dev", format, chosen.labels)
+    from d2lbert.torch.bert import BertModel
     from d2lbert.torch.finetuning import Training, fine_tune
     from d2lbert.torch.runtime import best_device, seed_everything
     from d2lbert.zoo import get_model
@@ -69,6 +70,8 @@ def finetune(
         layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced,
     )  # fmt: skip
     encoder, tokenizer = get_model(model)
+    if not isinstance(encoder, BertModel):
+        raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
     _check_length(max_length, encoder.config.max_position_embeddings)
     seed_everything(seed)
     trained = _head(task)(encoder, chosen.labels)

@@ -22,8 +22,8 @@ class DataFile:
         name: its name in the data set's folder.
         url: where it is published, pinned to a commit; empty for a file that was derived from what is published, or
             that must be asked for.
-        sha256: the digest of its bytes, in hexadecimal.
-        size: bytes.
+        sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
+        size: bytes; 0 where it is not known.
     """
 
     name: str

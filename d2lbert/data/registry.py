@@ -8,8 +8,6 @@ and say so in a :class:`SampleDataWarning`; :func:`is_sample` tells a notebook w
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import os
 import warnings
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from d2lbert.data import formats, readers
 from d2lbert.data.download import DownloadError, download
 from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
 from d2lbert.errors import UserError, unknown_name
+from d2lbert.files import sha256_of
 
 
 class SampleDataWarning(UserWarning):
@@ -202,19 +201,11 @@ def _complete(folder: Path, entry: DataSet) -> bool:
 
 def _intact(path: Path, file: DataFile) -> bool:
     try:
-        status = path.stat()
-        return status.st_size == file.size and _sha256(path, status.st_mtime_ns) == file.sha256
+        return path.stat().st_size == file.size and sha256_of(path) == file.sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; check its permissions") from None
-
-
-@functools.cache
-def _sha256(path: Path, changed: int) -> str:
-    """Digest of a file; remembered for as long as its time of change stays, so that a set is read once a process."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
