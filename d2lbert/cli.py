@@ -15,6 +15,7 @@ import typer
 from d2lbert import data
 from d2lbert.errors import INTERRUPTED, UserError
 from d2lbert.finetune_commands import evaluate, finetune, predict
+from d2lbert.models_command import list_models
 from d2lbert.pretrain_command import pretrain
 
 # Newer versions of Typer carry their own copy of click; this is the public way to its base exception in all of them.
@@ -27,6 +28,7 @@ app.command()(pretrain)
 app.command()(finetune)
 app.command()(evaluate)
 app.command()(predict)
+app.command("models")(list_models)
 
 
 @data_app.command("list")

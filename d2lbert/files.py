@@ -1,8 +1,10 @@
-"""Write files so that nothing is ever left half-written."""
+"""Write files so that nothing is ever left half-written, and tell whether one is whole."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -47,6 +49,17 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def sha256_of(path: Path) -> str:
+    """Return the digest of a file, in hexadecimal; remembered for as long as its time of change stays."""
+    return _sha256(path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _sha256(path: Path, changed: int) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from d2lbert.text import WordPiece
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(BUILT))]
-Model = Annotated[str, typer.Option("--model", help="a model folder, or a name such as minilm")]
+Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
 Format = Annotated[
     str | None, typer.Option("--format", help="of a FILE, such as sst2, glue-tsv, mrpc; by its ending otherwise")
 ]
@@ -60,6 +60,7 @@ def finetune(
     train_examples = _read(task, train, "train", format, None)
     chosen = task_of_examples(task, train_examples)
     dev_examples = _read(task, dev, "dev", format, chosen.labels)
+    from d2lbert.torch.bert import BertModel
     from d2lbert.torch.finetuning import Training, fine_tune
     from d2lbert.torch.runtime import best_device, seed_everything
     from d2lbert.zoo import get_model
@@ -69,6 +70,8 @@ def finetune(
         layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced,
     )  # fmt: skip
     encoder, tokenizer = get_model(model)
+    if not isinstance(encoder, BertModel):
+        raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
     _check_length(max_length, encoder.config.max_position_embeddings)
     seed_everything(seed)
     trained = _head(task)(encoder, chosen.labels)
@@ -123,11 +126,20 @@ def evaluate(
 def predict(
     task: Task,
     model: Model,
-    text: Annotated[list[str], typer.Option("--text", help="a text; may be given several times")],
-    pair: Annotated[list[str] | None, typer.Option("--pair", help="the second text of each pair")] = None,
+    text: Annotated[
+        list[str], typer.Option("--text", help="a text; may be given several times. multiple_choice: the premise, once")
+    ],
+    pair: Annotated[
+        list[str] | None,
+        typer.Option("--pair", help="the second text of each pair. multiple_choice: a choice; give two or more"),
+    ] = None,
     max_length: MaxLength = 128,
 ) -> None:
-    """Answer for texts; prints one JSON object a text."""
+    """Answer for texts; prints one JSON object a text.
+
+    A question with choices is one --text, the premise (for a model of COPA it ends in "What was the cause?" or "What
+    happened as a result?"), and one --pair for every choice.
+    """
     check_task(task)
     _check_texts(task, text, pair or [])
     from d2lbert.torch.finetuning import predict as answer
@@ -135,19 +147,24 @@ def predict(
 
     trained, tokenizer = _load(task, model, max_length)
     chosen = task_of_labels(task, trained.labels)
-    examples: list[Any]
-    if task == "pair":
-        kind = data.ScoredPair if len(trained.labels) == 1 else data.Pair
-        examples = [kind(first, second) for first, second in zip(text, pair or [], strict=True)]
-    elif task == "tagging":
-        examples = [data.TaggedSentence(tuple(split_words(one, lowercase=False))) for one in text]
-    else:
-        examples = [data.Sentence(one) for one in text]
+    examples = _examples_of_texts(task, text, pair or [], trained.labels)
     device = best_device()
     answers = answer(trained.to(device), chosen, tokenizer, examples, max_length, device)
     for place, found in enumerate(answers):
-        shown = {"text": _short(text[place]), **({"pair": _short(pair[place])} if pair else {})}
-        print(json.dumps({**shown, **found}))
+        seconds = {"pair": _short(pair[place])} if pair and task == "pair" else {}
+        print(json.dumps({"text": _short(text[place]), **seconds, **found}))
+
+
+def _examples_of_texts(task: str, texts: Sequence[str], pairs: Sequence[str], labels: Sequence[str]) -> list[Any]:
+    """Return what a task takes, made of the texts of the command line."""
+    if task == "multiple_choice":
+        return [data.ChoiceQuestion(texts[0], tuple(pairs))]
+    if task == "pair":
+        kind = data.ScoredPair if len(labels) == 1 else data.Pair
+        return [kind(first, second) for first, second in zip(texts, pairs, strict=True)]
+    if task == "tagging":
+        return [data.TaggedSentence(tuple(split_words(one, lowercase=False))) for one in texts]
+    return [data.Sentence(one) for one in texts]
 
 
 def _short(text: str) -> str:
@@ -160,8 +177,13 @@ def _check_texts(task: str, texts: Sequence[str], pairs: Sequence[str]) -> None:
             raise UserError(f"{option} is empty: give a text with at least one word")
     if task == "pair" and len(pairs) != len(texts):
         raise UserError(f"{len(texts)} --text but {len(pairs)} --pair: give one --pair for each --text")
-    if task != "pair" and pairs:
-        raise UserError(f"--pair is for the task pair, not for {task}: leave it out")
+    if task == "multiple_choice" and (len(texts) != 1 or len(pairs) < 2):
+        raise UserError(
+            f"{len(texts)} --text and {len(pairs)} --pair: give one --text, the premise, and two or more --pair, "
+            "the choices"
+        )
+    if task not in ("pair", "multiple_choice") and pairs:
+        raise UserError(f"--pair is for the tasks pair and multiple_choice, not for {task}: leave it out")
 
 
 def _read(task: str, source: str, split: str, format: str | None, labels: Sequence[str] | None) -> list[Any]:
@@ -179,6 +201,8 @@ def _head(task: str) -> Any:
     """Return the class of models that a task trains."""
     from d2lbert.torch import heads
 
+    if task == "multiple_choice":
+        return heads.BertForMultipleChoice
     return heads.BertForTokenClassification if task == "tagging" else heads.BertForSequenceClassification
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from d2lbert.files import atomic, write_text
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
+OPTIONS_FILE = "options.json"  # of an ELMo
 
 # Our name on the left, Hugging Face's on the right. {} stands for a module, then weight and bias follow.
 _BLOCK_MODULES = {
@@ -55,10 +57,10 @@ def bert_names(num_hidden_layers: int) -> dict[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Map old spellings to today's: gamma and beta of TensorFlow's LayerNorm, and the prefix ``bert.``."""
+    """Map other spellings to ours: gamma and beta of TensorFlow's LayerNorm, the prefixes ``bert.`` and ``ernie.``."""
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-    return name.removeprefix("bert.")
+    return re.sub(r"^(bert|ernie)\.", "", name)
 
 
 def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
@@ -79,6 +81,26 @@ def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
     except TypeError as error:
         raise UserError(f"{path} holds numbers that NumPy cannot read ({error}): convert it to float32") from None
     return {canonical_name(name): _float32(array) for name, array in tensors.items()}
+
+
+def with_pooler(
+    tensors: Mapping[str, np.ndarray], initial: Callable[[], Mapping[str, np.ndarray]], origin: str | Path
+) -> dict[str, np.ndarray]:
+    """Return the tensors of an encoder; where the file has no pooler, with that of a new model, and say so.
+
+    Checkpoints of models that were trained without a sentence task have none.
+
+    Args:
+        initial: returns the tensors of a new model, under Hugging Face's names.
+        origin: the folder, for the warning.
+    """
+    if any(name.startswith("pooler.") for name in tensors):
+        return dict(tensors)
+    warnings.warn(
+        f"{origin} has no pooler: .pooled starts from random weights and means nothing before it is trained",
+        stacklevel=3,
+    )
+    return {**{name: array for name, array in initial().items() if name.startswith("pooler.")}, **tensors}
 
 
 def _float32(array: np.ndarray) -> np.ndarray:

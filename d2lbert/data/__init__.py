@@ -2,6 +2,7 @@
 
 from d2lbert.data.examples import (
     Analogy,
+    ChoiceQuestion,
     Document,
     MinimalPair,
     Pair,
@@ -17,6 +18,7 @@ from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_s
 
 __all__ = [
     "Analogy",
+    "ChoiceQuestion",
     "Document",
     "MinimalPair",
     "Pair",

@@ -35,7 +35,7 @@ def forget_failures() -> None:
 
 
 def download(file: DataFile, target: Path) -> None:
-    """Download ``file`` to ``target``. It has its name only once it is complete and its sha256 is right.
+    """Download ``file`` to ``target``. It has its name only once it is complete and its sha256, if known, is right.
 
     Raises:
         DownloadError: no server, no such file, a connection that broke off again and again, or a wrong sha256.
@@ -63,7 +63,7 @@ def download(file: DataFile, target: Path) -> None:
         except requests.RequestException as error:
             reason = f"the connection to {server} failed ({type(error).__name__})"
         except ValueError:
-            reason = f"{server} sent a file whose sha256 is not the one in the manifest"
+            reason = f"{server} sent a file whose sha256 is not the known one"
     _given_up[file.url] = reason
     raise DownloadError(reason)
 
@@ -72,10 +72,12 @@ def _fetch_once(file: DataFile, target: Path) -> None:
     import pooch
     from tqdm import tqdm
 
-    # pooch writes to a temporary name in the same folder, compares the digest, then renames.
-    with tqdm(desc=target.name, total=file.size, unit="B", unit_scale=True, file=sys.stderr) as bar:
+    # pooch writes to a temporary name in the same folder, compares the digest, then renames. It asks whether there is a
+    # bar, and one whose total is not known cannot say; the server tells pooch the right one.
+    known_hash = f"sha256:{file.sha256}" if file.sha256 else None
+    with tqdm(desc=target.name, total=max(1, file.size), unit="B", unit_scale=True, file=sys.stderr) as bar:
         downloader = pooch.HTTPDownloader(progressbar=bar, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), chunk_size=16384)
-        pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, downloader=downloader)
+        pooch.retrieve(file.url, known_hash, target.name, target.parent, downloader=downloader)
 
 
 def _reach(url: str) -> str:

@@ -49,6 +49,21 @@ class MinimalPair:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceQuestion:
+    """A premise and texts that may follow from it or lie behind it; one fits best.
+
+    Fields:
+        premise: what is given, with the question where there is one.
+        choices: the texts to choose from, at least two.
+        answer: the place of the right one, counted from 0; None where it is to be predicted.
+    """
+
+    premise: str
+    choices: tuple[str, ...]
+    answer: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text of several paragraphs, in their order."""
 

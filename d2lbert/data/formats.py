@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import readers, sentence_pairs, tagged
+from d2lbert.data import choices, readers, sentence_pairs, tagged
 from d2lbert.errors import UserError, unknown_name
 
 # Task -> format of its files -> the reader. The first is taken for a file whose ending tells nothing.
@@ -30,11 +30,12 @@ READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
         "csv": sentence_pairs.csv_pairs,
     },
     "tagging": {"conll": tagged.conll},
+    "multiple_choice": {"swag": choices.swag, "copa": choices.copa},
 }
 
-_BY_ENDING = {".csv": "csv", ".xml": "rte-xml"}
-# Their readers take no names of labels: scores have none, and the answers of WiC are T and F.
-_WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic")
+_BY_ENDING = {".csv": ("csv", "swag"), ".xml": ("rte-xml", "copa")}
+# Their readers take no names of labels: scores and choices have none, and the answers of WiC are T and F.
+_WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic", "swag", "copa")
 
 
 def read_file(
@@ -49,7 +50,8 @@ def read_file(
             them ``sentence`` and ``label`` in a header, quotes are literal (a file of CoLA has no header and is
             recognised); ``"cola"``: that file; ``"csv"``: comma-separated, with columns ``text`` and ``label`` in a
             header, quotes as in a spreadsheet. For tagging: ``"conll"``: a word a line, its tag last, a blank line
-            after each sentence.
+            after each sentence. For multiple choice: ``"swag"``: comma-separated, with the columns ``sent1``,
+            ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question.
         labels: the names that a label may have. A file may hold the names or their places, counted from 0. None means
             the names of the format's own data set, and any name where it has none.
         task: what the examples are for.
@@ -70,5 +72,5 @@ def read_file(
 def guess_format(path: str | Path, task: str) -> str:
     """Return the format that a file's ending tells, or the task's first."""
     endings = [ending for ending in Path(path).suffixes if ending not in (".gz", ".xz")]
-    guess = _BY_ENDING.get(endings[-1], "") if endings else ""
-    return guess if guess in READERS[task] else next(iter(READERS[task]))
+    told = _BY_ENDING.get(endings[-1], ()) if endings else ()
+    return next((format for format in told if format in READERS[task]), next(iter(READERS[task])))

@@ -22,8 +22,8 @@ class DataFile:
         name: its name in the data set's folder.
         url: where it is published, pinned to a commit; empty for a file that was derived from what is published, or
             that must be asked for.
-        sha256: the digest of its bytes, in hexadecimal.
-        size: bytes.
+        sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
+        size: bytes; 0 where it is not known.
     """
 
     name: str
@@ -50,6 +50,8 @@ class DataSet:
         samples: the same for the stand-in, relative to ``data/samples/<folder>``; empty where there is none.
         cut: where train and dev are one file, every so many-th example is dev and the others are train; 0 where each
             split has files of its own.
+        tail: the same where neighbours must stay together: of so many equal parts of the file the last is dev; 0 for
+            none.
     """
 
     name: str
@@ -64,6 +66,7 @@ class DataSet:
     splits: dict[str, tuple[str, ...]]
     samples: dict[str, tuple[str, ...]]
     cut: int = 0
+    tail: int = 0
 
     @property
     def size(self) -> int:
@@ -116,6 +119,7 @@ def _entry(name: str, table: dict[str, Any]) -> DataSet:
         splits=_splits(table.get("splits", {})),
         samples=_splits(table.get("samples", {})),
         cut=table.get("cut", 0),
+        tail=table.get("tail", 0),
     )
 
 

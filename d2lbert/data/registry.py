@@ -8,8 +8,6 @@ and say so in a :class:`SampleDataWarning`; :func:`is_sample` tells a notebook w
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import os
 import warnings
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from d2lbert.data import formats, readers
 from d2lbert.data.download import DownloadError, download
 from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
 from d2lbert.errors import UserError, unknown_name
+from d2lbert.files import sha256_of
 
 
 class SampleDataWarning(UserWarning):
@@ -127,7 +126,11 @@ def _examples(name: str, split: str) -> Iterator[Any]:
         # The warning points at the caller of load or read. A page may show it, so it names no folder of this machine.
         warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
     examples = _read_files(entry.format, [found.folder / file for file in found.splits[split]])
-    return examples if entry.cut == 0 or split == "test" else _cut(examples, entry.cut, split)
+    if split != "test" and entry.cut:
+        return _cut(examples, entry.cut, split)
+    if split != "test" and entry.tail:
+        return _cut_tail(list(examples), entry.tail, split)
+    return examples
 
 
 def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
@@ -135,6 +138,12 @@ def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
     for number, example in enumerate(examples, start=1):
         if (number % every == 0) == (split == "dev"):
             yield example
+
+
+def _cut_tail(examples: list[Any], parts: int, split: str) -> Iterator[Any]:
+    """Share the examples of one file: the last of ``parts`` equal parts is dev, what stands before it is train."""
+    begin = len(examples) - len(examples) // parts
+    return iter(examples[begin:] if split == "dev" else examples[:begin])
 
 
 def _find(entry: DataSet) -> _Found:
@@ -168,6 +177,7 @@ def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
 _READERS: dict[str, Any] = {
     **formats.READERS["pair"],
     **formats.READERS["tagging"],
+    **formats.READERS["multiple_choice"],
     **formats.READERS["classification"],  # last: a named set in "glue-tsv" holds single sentences
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,
@@ -192,19 +202,11 @@ def _complete(folder: Path, entry: DataSet) -> bool:
 
 def _intact(path: Path, file: DataFile) -> bool:
     try:
-        status = path.stat()
-        return status.st_size == file.size and _sha256(path, status.st_mtime_ns) == file.sha256
+        return path.stat().st_size == file.size and sha256_of(path) == file.sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; check its permissions") from None
-
-
-@functools.cache
-def _sha256(path: Path, changed: int) -> str:
-    """Digest of a file; remembered for as long as its time of change stays, so that a set is read once a process."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _download(entry: DataSet, file: DataFile, folder: Path) -> None:

@@ -19,9 +19,9 @@ from mxnet.gluon import nn
 
 from d2lbert.config import ElmoConfig
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights import elmo_parameters, read_elmo, read_tensors, select
+from d2lbert.weights import OPTIONS_FILE, elmo_parameters, read_elmo, read_tensors, select
+from d2lbert.zoo import locate
 
-OPTIONS_FILE = "options.json"
 State = tuple[nd.NDArray, nd.NDArray]  # projected state (B, D) and cell (B, C) of one layer
 
 
@@ -190,12 +190,13 @@ class Elmo(gluon.Block):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Elmo:
-        """Load a folder that :meth:`d2lbert.torch.elmo.Elmo.save_pretrained` has written.
+        """Load a folder that :meth:`d2lbert.torch.elmo.Elmo.save_pretrained` has written, or a name of the zoo.
 
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
         """
-        model = cls(ElmoConfig.from_options(Path(folder) / OPTIONS_FILE))
+        folder = locate(folder)
+        model = cls(ElmoConfig.from_options(folder / OPTIONS_FILE))
         shapes = model._shapes()
         model._load(select(read_tensors(folder), {name: name for name in shapes}, shapes, folder))
         return model

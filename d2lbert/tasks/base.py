@@ -18,7 +18,7 @@ from d2lbert.text import Encoding, WordPiece
 
 # The tasks of the command line; those that are not built yet are named so that the message can say so.
 TASKS = ("classification", "pair", "tagging", "question_answering", "multiple_choice")
-BUILT = ("classification", "pair", "tagging")
+BUILT = ("classification", "pair", "tagging", "multiple_choice")
 
 # The target of a token that has no label: it takes no part in the loss.
 IGNORED = -100
@@ -30,6 +30,7 @@ class Loss(enum.Enum):
     LABEL = "cross-entropy of the label of a text; target: its index"
     SCORE = "squared error of the one output of a text; target: a number"
     TOKENS = "cross-entropy of the labels of tokens; target: (length,) indices, IGNORED where there is none"
+    CHOICE = "cross-entropy of the text that is right, among those of an input; target: (texts,), 1 for it, else 0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from d2lbert.data.examples import Pair, ScoredPair, Sentence, TaggedSentence, WordInContext
+from d2lbert.data.examples import ChoiceQuestion, Pair, ScoredPair, Sentence, TaggedSentence, WordInContext
 from d2lbert.data.sentence_pairs import sense_pair
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Task
 from d2lbert.tasks.classification import Classification
+from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.pair import PairClassification, PairRegression
 from d2lbert.tasks.tagging import Tagging
 
@@ -18,6 +19,7 @@ _EXAMPLES: dict[str, tuple[tuple[type, ...], str, str]] = {
     "classification": ((Sentence,), "labelled sentences", "sst2"),
     "pair": ((Pair, ScoredPair), "pairs of texts", "mrpc"),
     "tagging": ((TaggedSentence,), "tagged sentences", "wnut17"),
+    "multiple_choice": ((ChoiceQuestion,), "questions with choices", "copa"),
 }
 
 
@@ -42,6 +44,8 @@ def task_of_examples(name: str, examples: Sequence[Any]) -> Task:
         return Classification.of(examples)
     if name == "tagging":
         return Tagging.of(examples)
+    if name == "multiple_choice":
+        return MultipleChoice()
     return PairRegression() if isinstance(examples[0], ScoredPair) else PairClassification.of(examples)
 
 
@@ -51,4 +55,6 @@ def task_of_labels(name: str, labels: Sequence[str]) -> Task:
         return Classification(labels)
     if name == "tagging":
         return Tagging(labels)
+    if name == "multiple_choice":
+        return MultipleChoice()
     return PairRegression() if len(labels) == 1 else PairClassification(labels)

@@ -82,6 +82,11 @@ class WordPiece:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``vocab.txt`` and ``tokenizer_config.json`` in Hugging Face's format, each whole or not at all."""
+        write_text(Path(folder) / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocab))
+        self.save_settings(folder)
+
+    def save_settings(self, folder: str | Path) -> None:
+        """Write ``tokenizer_config.json`` alone."""
         config = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": self.lowercase,
@@ -93,7 +98,6 @@ class WordPiece:
             "sep_token": SEP,
             "mask_token": MASK,
         }
-        write_text(Path(folder) / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocab))
         write_text(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
 
     def tokenize(self, text: str) -> list[str]:

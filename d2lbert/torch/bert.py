@@ -173,7 +173,8 @@ class BertModel(nn.Module):
     def from_pretrained(cls, folder: str | Path) -> BertModel:
         """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
 
-        Heads in the file (masked words, classification) are left aside.
+        Heads in the file (masked words, classification) are left aside. Where it has no pooler, one starts at random,
+        with a warning.
 
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
@@ -182,7 +183,7 @@ class BertModel(nn.Module):
 
         path = locate(folder)
         model = cls(BertConfig.from_json(path / weights.CONFIG_FILE))
-        model.load_tensors(weights.read_tensors(path), path)
+        model.load_tensors(weights.with_pooler(weights.read_tensors(path), model.tensors, path), path)
         return model.eval()
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from d2lbert.config import ElmoConfig
 from d2lbert.files import write_text
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights import elmo_parameters, read_elmo, read_tensors, select, write_tensors
+from d2lbert.weights import OPTIONS_FILE, elmo_parameters, read_elmo, read_tensors, select, write_tensors
+from d2lbert.zoo import locate
 
-OPTIONS_FILE = "options.json"
 State = tuple[Tensor, Tensor]  # projected state (B, D) and cell (B, C) of one layer
 
 
@@ -184,12 +184,13 @@ class Elmo(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Elmo:
-        """Load a folder that :meth:`save_pretrained` has written.
+        """Load a folder that :meth:`save_pretrained` has written, or a name of the zoo.
 
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
         """
-        model = cls(ElmoConfig.from_options(Path(folder) / OPTIONS_FILE))
+        folder = locate(folder)
+        model = cls(ElmoConfig.from_options(folder / OPTIONS_FILE))
         tensors = read_tensors(folder)
         shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
         chosen = select(tensors, {name: name for name in shapes}, shapes, folder)

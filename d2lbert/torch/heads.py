@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from d2lbert import weights
 from d2lbert.config import BertConfig, read_json
 from d2lbert.errors import UserError
+from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.transformer import initialize
 from d2lbert.zoo import locate
@@ -46,7 +47,7 @@ class _BertWithHead(nn.Module):
         """
         path = locate(folder)
         config = BertConfig.from_json(path / weights.CONFIG_FILE)
-        labels = _read_labels(path / weights.CONFIG_FILE, cls.__name__)
+        labels = cls._read_labels(path / weights.CONFIG_FILE)
         tensors = weights.read_tensors(path)
         model = cls(BertModel(config), labels)
         for name, array in model._optional_tensors().items():
@@ -70,6 +71,16 @@ class _BertWithHead(nn.Module):
         }
         weights.write_folder(folder, self.bert.config, tensors, {**fields, **self._more_fields()})
 
+    @classmethod
+    def _read_labels(cls, path: Path) -> list[str]:
+        """Return the label names of a ``config.json``, in the order of the logits."""
+        names = _check_head(path, cls.__name__).get("id2label")
+        if not isinstance(names, dict) or sorted(names, key=str) != sorted(map(str, range(len(names))), key=str):
+            raise UserError(
+                f"{path} names no labels (id2label): the model has no classification head; fine-tune it first"
+            )
+        return [str(names[str(index)]) for index in range(len(names))]
+
     def _optional_tensors(self) -> dict[str, np.ndarray]:
         """Return tensors that a file may lack, with the values to take then."""
         return {}
@@ -79,14 +90,8 @@ class _BertWithHead(nn.Module):
         return {}
 
 
-class BertForSequenceClassification(_BertWithHead):
-    """BERT with dropout and one linear layer on the pooled vector (Devlin et al. 2019, section 4.1).
-
-    Args:
-        bert: the encoder, pretrained or not.
-        labels: the names of the C labels, in the order of the logits. One name alone makes a regression: the one
-            output is a number, and ``transformers`` takes it for one as well.
-    """
+class _BertWithPooledHead(_BertWithHead):
+    """A head on the pooled vector of each text."""
 
     def forward(
         self,
@@ -103,6 +108,16 @@ class BertForSequenceClassification(_BertWithHead):
             token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
         )
         return self.classifier(self.dropout(pooled))
+
+
+class BertForSequenceClassification(_BertWithPooledHead):
+    """BERT with dropout and one linear layer on the pooled vector (Devlin et al. 2019, section 4.1).
+
+    Args:
+        bert: the encoder, pretrained or not.
+        labels: the names of the C labels, in the order of the logits. One name alone makes a regression: the one
+            output is a number, and ``transformers`` takes it for one as well.
+    """
 
     def _more_fields(self) -> dict[str, object]:
         return {"problem_type": "regression"} if len(self.labels) == 1 else {}
@@ -137,13 +152,31 @@ class BertForTokenClassification(_BertWithHead):
         return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
 
 
-def _read_labels(path: Path, head: str) -> list[str]:
-    """Return the label names of a ``config.json``, in the order of the logits."""
+class BertForMultipleChoice(_BertWithPooledHead):
+    """BERT with dropout and one number for each text, on its pooled vector (Devlin et al. 2019, section 4.4).
+
+    A text is a premise with one of its choices. Which texts belong together the loss knows, not the model: in
+    ``transformers`` they are a dimension of the input, here they follow each other, and a question may have any number.
+
+    Args:
+        bert: the encoder, pretrained or not.
+        labels: the name of the one output.
+    """
+
+    def __init__(self, bert: BertModel, labels: Sequence[str] = MultipleChoice.labels) -> None:
+        super().__init__(bert, labels)
+
+    @classmethod
+    def _read_labels(cls, path: Path) -> list[str]:
+        if cls.__name__ not in (_check_head(path, cls.__name__).get("architectures") or []):
+            raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")
+        return list(MultipleChoice.labels)
+
+
+def _check_head(path: Path, head: str) -> dict[str, Any]:
+    """Return the content of a ``config.json``; refuse one that names another head."""
     config = read_json(path)
-    names = config.get("id2label")
-    if not isinstance(names, dict) or sorted(names, key=str) != sorted(map(str, range(len(names))), key=str):
-        raise UserError(f"{path} names no labels (id2label): the model has no classification head; fine-tune it first")
     found = config.get("architectures") or [head]
     if found[0].startswith("BertFor") and found[0] != head:
         raise UserError(f"{path} is of a {found[0]}, not of a {head}: use the task that it was fine-tuned for")
-    return [str(names[str(index)]) for index in range(len(names))]
+    return config

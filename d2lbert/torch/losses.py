@@ -33,10 +33,22 @@ def compute_loss(
     if kind is Loss.SCORE:
         wanted = torch.tensor(targets, dtype=torch.float32, device=logits.device)
         return functional.mse_loss(logits[:, 0], wanted)
+    if kind is Loss.CHOICE:
+        return _choice_loss(logits[:, 0], targets)
     if kind is Loss.TOKENS:
         logits = by_token(logits, batch)  # (T, C)
     wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
     return functional.cross_entropy(logits, wanted, class_weights, ignore_index=IGNORED)
+
+
+def _choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
+    """Return the mean over inputs of -log softmax(scores of its texts)[the right one]; scores (N,), all texts."""
+    groups = scores.split([len(target) for target in targets])
+    losses = [
+        functional.cross_entropy(group, torch.from_numpy(target).to(group))
+        for group, target in zip(groups, targets, strict=True)
+    ]
+    return torch.stack(losses).mean()
 
 
 def by_token(logits: Tensor, batch: Batch) -> Tensor:

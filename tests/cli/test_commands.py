@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from cli_support import complaint, finetune_command, run
 
+from d2lbert.zoo_table import entries
+
 
 def test_named_data_falls_back_on_the_sample_and_says_so(classifier: Path) -> None:
     result = run("evaluate", "classification", "--model", classifier, "--data", "sst2")
@@ -30,6 +32,32 @@ def test_help_and_data_list_need_no_framework() -> None:
     assert any(line.startswith("sst2 ") for line in result.stdout.splitlines())
 
 
+def test_models_are_listed_one_a_line_without_a_framework() -> None:
+    program = (
+        "import sys; from d2lbert.cli import app\napp(['models'], standalone_mode=False)\nprint('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    *lines, framework = result.stdout.splitlines()
+    assert framework == "False"
+    assert len(lines) == len({line.split()[0] for line in lines}) == len(entries())
+    chinese = next(line for line in lines if line.startswith("bert_12_768_12:wiki_cn_cased "))
+    assert chinese.split() == ["bert_12_768_12:wiki_cn_cased", "412", "MB", "hub", "[Apache-2.0]"]
+
+
+def test_models_of_the_zoo_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("D2LBERT_CACHE", str(tmp_path))
+    start = ("finetune", "pair", "--train", "mrpc", "--dev", "mrpc", "--out", tmp_path / "out", "--model")
+    assert "D2LBERT_OFFLINE=1 forbids the network; get model.safetensors (412 MB)" in complaint(
+        *start, "bert_12_768_12:wiki_cn_cased"
+    )
+    assert "several data sets" in complaint(*start, "bert_12_768_12")
+    assert "no weights for bert_12_768_12:clinicalbert_uncased" in complaint(
+        *start, "bert_12_768_12:clinicalbert_uncased"
+    )
+    assert "elmo-small is no BERT" in complaint(*start, "elmo-small")
+    assert not (tmp_path / "out").exists()
+
+
 def test_long_text_is_cut_with_a_note(classifier: Path) -> None:
     result = run("predict", "classification", "--model", classifier, "--text", "good film " * 10_000)
     assert result.returncode == 0, result.stderr
@@ -40,7 +68,7 @@ def test_long_text_is_cut_with_a_note(classifier: Path) -> None:
 def test_words_of_the_command_line() -> None:
     assert "Missing command" in complaint()
     assert "Missing argument" in complaint("predict")
-    assert "planned, not built" in complaint("predict", "multiple_choice", "--model", "x", "--text", "y")
+    assert "planned, not built" in complaint("predict", "question_answering", "--model", "x", "--text", "y")
     assert "unknown task" in complaint("predict", "clasification", "--model", "x", "--text", "y")
     assert "did you mean sst2" in complaint("data", "fetch", "sst22")
 

@@ -191,6 +191,39 @@ def test_tags_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> 
     assert "not of a BertForSequence" in complaint("evaluate", "classification", "--model", out, "--data", "sst2")
 
 
+def test_choices_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> None:
+    out, names = tmp_path / "out", ["--train", "copa", "--dev", "copa"]
+    settings = ["--out", out, "--epochs", "2", "--resume"]
+    result = run("finetune", "multiple_choice", "--model", encoder, *names, *settings)
+    assert "dev accuracy" in result.stdout, result.stderr
+    result = run("evaluate", "multiple_choice", "--model", out, "--data", "copa")
+    metrics = json.loads(result.stdout.splitlines()[-1])
+    assert metrics["examples"] == 12
+    rows = [json.loads(line) for line in (out / "predictions-copa-dev.jsonl").read_text().splitlines()]
+    assert sum(row["place"] == row["example"]["answer"] for row in rows) / 12 == metrics["accuracy"]
+    example = rows[0]["example"]
+    choices = [word for choice in example["choices"] for word in ("--pair", choice)]
+    result = run("predict", "multiple_choice", "--model", out, "--text", example["premise"], *choices)
+    answer = json.loads(result.stdout)
+    assert (answer["text"], answer["choice"]) == (example["premise"], rows[0]["choice"])
+    assert answer["probabilities"] == pytest.approx(rows[0]["probabilities"], abs=1e-5)
+    third = run("predict", "multiple_choice", "--model", out, "--text", "a", *choices, "--pair", "c")
+    assert len(json.loads(third.stdout)["probabilities"]) == 3
+
+
+def test_mistakes_with_choices(encoder: Path, pair_file: Path, tmp_path: Path) -> None:
+    ask = ("predict", "multiple_choice", "--model", encoder, "--text", "a", "--pair", "b")
+    assert "give one --text, the premise, and two or more --pair" in complaint(*ask)
+    assert "2 --text and 2 --pair" in complaint(*ask, "--pair", "c", "--text", "d")
+    assert "--pair is empty" in complaint(*ask, "--pair", " ")
+    assert "no head for choices; fine-tune it first" in complaint(*ask, "--pair", "c")
+    start = ("finetune", "multiple_choice", "--model", encoder, "--out", tmp_path / "out", "--train")
+    assert "no questions with choices" in complaint(*start, "sst2", "--dev", "sst2")
+    assert "no column 'sent1'" in complaint(*start, pair_file, "--dev", pair_file)
+    assert "balanced weighs labels" in complaint(*start, "copa", "--dev", "copa", "--balanced")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_checkpoint_that_is_left_is_gone_on_from(encoder: Path, train_file: Path, tmp_path: Path) -> None:
     """Interrupted after an epoch; another setting is refused, the same goes on."""
     command = finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "2", "--resume")

@@ -231,7 +231,7 @@ def test_a_server_that_recovers_is_asked_again(cache: Path, server: Server, scri
         ("404", "answered 404", 1),
         ("500", "answered 500", 3),
         ("cut off", "the connection to .* failed", 3),
-        ("wrong byte", "sent a file whose sha256 is not the one in the manifest", 3),
+        ("wrong byte", "sent a file whose sha256 is not the known one", 3),
         ("stuck", "the connection to .* failed", 3),
         ("silent", "the connection to .* failed", 3),
     ],

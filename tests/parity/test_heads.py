@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from parity_support import random_batch, small_config
 from random_parameters import randomize
 
 from d2lbert import UserError
-from d2lbert.tasks.base import IGNORED
+from d2lbert.tasks.base import IGNORED, Loss
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
+from d2lbert.torch.heads import BertForMultipleChoice, BertForSequenceClassification, BertForTokenClassification
+from d2lbert.torch.losses import compute_loss
 
 transformers = pytest.importorskip("transformers")
 
@@ -109,6 +111,39 @@ def test_token_classification(tmp_path: Path) -> None:
     reference.save_pretrained(tmp_path / "theirs")
     back = BertForTokenClassification.from_pretrained(tmp_path / "theirs")
     assert torch.equal(back(batch.token_ids, batch.segment_ids, batch.mask), logits)
+
+
+def test_multiple_choice(tmp_path: Path) -> None:
+    ours = BertForMultipleChoice(BertModel(small_config()))
+    randomize(ours, seed=6)
+    ours.eval().save_pretrained(tmp_path / "ours")
+    reference = transformers.BertForMultipleChoice.from_pretrained(tmp_path / "ours").eval()
+    batch = random_batch()
+    # Two questions with two choices each. In transformers the choices are a dimension, here they follow each other.
+    ids, segments, mask = batch.token_ids[:4], batch.segment_ids[:4], batch.mask[:4]
+    folded = {"input_ids": ids, "token_type_ids": segments, "attention_mask": mask}
+    expected = reference(**{name: value.view(2, 2, -1) for name, value in folded.items()}, labels=torch.tensor([1, 0]))
+    scores = ours(ids, segments, mask)
+    assert scores.shape == (4, 1)
+    assert (expected.logits.flatten() - scores[:, 0]).abs().max() < 1e-5
+    targets = [np.array([0, 1], dtype=np.float32), np.array([1, 0], dtype=np.float32)]
+    loss = compute_loss(Loss.CHOICE, scores, targets, batch)
+    assert abs(float((expected.loss - loss).detach())) < 1e-5
+    expected.loss.backward()
+    loss.backward()
+    query = reference.bert.encoder.layer[0].attention.self.query.weight.grad
+    assert (query - ours.bert.encoder.blocks[0].attention.query.weight.grad).abs().max() < 1e-5
+    assert (reference.classifier.weight.grad - ours.classifier.weight.grad).abs().max() < 1e-5
+    # transformers names no labels for this head; ours loads its folder all the same.
+    reference.save_pretrained(tmp_path / "theirs")
+    back = BertForMultipleChoice.from_pretrained(tmp_path / "theirs")
+    assert torch.equal(back(ids, segments, mask), scores)
+
+
+def test_an_encoder_is_no_head_for_choices(ours: BertForSequenceClassification, tmp_path: Path) -> None:
+    ours.bert.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="no head for choices; fine-tune it first"):
+        BertForMultipleChoice.from_pretrained(tmp_path)
 
 
 def test_a_folder_of_another_head_is_refused(ours: BertForSequenceClassification, tmp_path: Path) -> None:

@@ -23,12 +23,15 @@ ORDER = {
     "plots": 3,
     "notebook": 3,
     "tasks": 4,
+    "zoo_table": 4,
+    "zoo_files": 5,
     "zoo": 5,
     "torch": 5,
     "mxnet": 5,
     "deploy": 6,
     "pretrain_command": 7,
     "finetune_commands": 7,
+    "models_command": 7,
     "cli": 8,
 }
 NEUTRAL = [name for name, place in ORDER.items() if place < 5]

@@ -56,7 +56,7 @@ def test_refusals() -> None:
         Classification(["negative", "positive"]).targets([Sentence("a", "postive")])
     with pytest.raises(UserError, match="nothing that the tokenizer keeps"):
         Classification(["no", "yes"]).encode([Sentence("film"), Sentence("\u200b")], TOKENIZER, 8)
-    with pytest.raises(UserError, match=r"planned, not built.*'multiple_choice'"):
-        check_task("multiple_choice")
+    with pytest.raises(UserError, match=r"planned, not built.*'question_answering'"):
+        check_task("question_answering")
     with pytest.raises(UserError, match="unknown task 'clasification': did you mean classification"):
         check_task("clasification")

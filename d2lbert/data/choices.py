@@ -1,0 +1,56 @@
+"""Read questions with texts to choose from: the XML of COPA and the CSV of SWAG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from d2lbert.data.examples import ChoiceQuestion
+from d2lbert.data.lines import count_columns, csv_rows, fault, filled, find_columns
+from d2lbert.data.sentence_pairs import xml_elements
+from d2lbert.errors import UserError
+
+# What an item of COPA asks for, in words that follow the premise. A model has no other way to know which is wanted.
+QUESTIONS = {"cause": "What was the cause?", "effect": "What happened as a result?"}
+
+
+def copa(path: str | Path) -> Iterator[ChoiceQuestion]:
+    """Read the Choice of Plausible Alternatives (Roemmele et al. 2011): a premise, and two causes or effects of it.
+
+    The premise is followed by the question. Items come in the order of the file; in its balanced form an item and its
+    mirror, with the same alternatives and the other answer, are neighbours (Kavumba et al. 2019).
+    """
+    for number, item in enumerate(xml_elements(path, "item"), start=1):
+        asked, answer = item.get("asks-for") or "", item.get("most-plausible-alternative") or ""
+        where = f"{path}, item {item.get('id') or number}"
+        if asked not in QUESTIONS:
+            raise UserError(f"{where}: asks-for is {asked!r}, not cause or effect; correct it")
+        if answer not in ("1", "2"):
+            raise UserError(f"{where}: most-plausible-alternative is {answer!r}, not 1 or 2; correct it")
+        premise, first, second = (" ".join((item.findtext(name) or "").split()) for name in ("p", "a1", "a2"))
+        if not (premise and first and second):
+            raise UserError(f"{where}: <p>, <a1> or <a2> is empty; fill it in or remove the item")
+        yield ChoiceQuestion(f"{premise} {QUESTIONS[asked]}", (first, second), int(answer) - 1)
+
+
+def swag(path: str | Path) -> Iterator[ChoiceQuestion]:
+    """Read SWAG (Zellers et al. 2018): a sentence, how the next one begins, and endings of which one is right.
+
+    The file is a CSV whose header has ``sent1``, ``sent2``, ``ending0``, ``ending1`` and so on (SWAG has four), and
+    ``label``, the place of the right ending from 0. A choice is the beginning with an ending (Devlin et al. 2019,
+    section 4.4).
+    """
+    rows = csv_rows(path)
+    _, header = next(rows, (1, []))
+    endings = [name for name in header if name.startswith("ending") and name.removeprefix("ending").isdecimal()]
+    names = ["sent1", "sent2", *(sorted(endings) if len(endings) > 1 else ["ending0", "ending1"]), "label"]
+    places = find_columns(path, header, names)
+    for number, row in rows:
+        if len(row) != len(header):
+            raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
+        premise, begin, *choices, label = (row[place].strip() for place in places)
+        if not (label.isdecimal() and int(label) < len(choices)):
+            wanted = f"the place of an ending, 0 to {len(choices) - 1}"
+            raise fault(path, number, f"the label {label[:40]!r} is not {wanted}", "correct the label")
+        whole = tuple(f"{begin} {filled(path, number, ending, 'ending')}".strip() for ending in choices)
+        yield ChoiceQuestion(filled(path, number, premise), whole, int(label))

@@ -1,0 +1,68 @@
+"""One text out of several: which alternative is plausible, which sentence comes next (Devlin et al. 2019, section 4.4).
+
+Each choice enters the model with the premise, ``[CLS] premise [SEP] choice [SEP]``, and gets one number. The softmax
+is taken over the choices of a question, so a question may have any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from d2lbert.data.examples import ChoiceQuestion
+from d2lbert.errors import UserError
+from d2lbert.tasks.base import Input, Loss, encode_texts, softmax
+from d2lbert.text import WordPiece
+
+
+class MultipleChoice:
+    """Choose the text that fits a premise best. The model has one output for every text, whatever stands in it."""
+
+    loss = Loss.CHOICE
+    labels: tuple[str, ...] = ("choice",)  # the one output, under this name in config.json
+
+    def inputs(self, examples: Sequence[ChoiceQuestion], tokenizer: WordPiece, max_length: int) -> list[Input]:
+        """Return one input an example, with an encoding for each choice; its target is 1 for the answer, else 0.
+
+        Raises:
+            UserError: a question with fewer than two choices, or nothing of a text is left.
+        """
+        for example in examples:
+            if len(example.choices) < 2:
+                raise UserError(f"the question {example.premise[:40]!r} has no two choices: give at least two")
+        firsts = [example.premise for example in examples for _ in example.choices]
+        seconds = [choice for example in examples for choice in example.choices]
+        encodings = iter(encode_texts(tokenizer, firsts, seconds, max_length))
+        return [
+            Input(tuple(next(encodings) for _ in example.choices), _target(example), place)
+            for place, example in enumerate(examples)
+        ]
+
+    def score(
+        self, examples: Sequence[ChoiceQuestion], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> dict[str, float]:
+        """Return the share of questions whose answer has the largest output; outputs: (choices,) each."""
+        if any(example.answer is None for example in examples):
+            raise UserError("a question without an answer cannot be measured: give every question its answer")
+        right = [output.argmax() == example.answer for example, output in zip(examples, outputs, strict=True)]
+        return {"accuracy": float(np.mean(right))}
+
+    def answers(
+        self, examples: Sequence[ChoiceQuestion], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> list[dict[str, Any]]:
+        """Return for each question the chosen text, its place from 0, and the probability of every choice."""
+        found = []
+        for example, output in zip(examples, outputs, strict=True):
+            place = int(output.argmax())
+            probabilities = [float(p) for p in softmax(output)]
+            found.append({"choice": example.choices[place], "place": place, "probabilities": probabilities})
+        return found
+
+
+def _target(example: ChoiceQuestion) -> np.ndarray | None:
+    """Return 1 at the place of the answer and 0 elsewhere, (choices,)."""
+    if example.answer is None:
+        return None
+    return np.eye(len(example.choices), dtype=np.float32)[example.answer]

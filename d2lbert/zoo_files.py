@@ -1,0 +1,168 @@
+"""The files of pretrained models: found in the cache or downloaded from the hub, verified, in the book's layout.
+
+A folder in the cache has ``vocab.txt`` and the weights as the hub has them, ``config.json`` and
+``tokenizer_config.json`` made from the table, and ``origin.json``: where the files are from and the sha256 of each.
+Every load compares them.
+
+Not every digest is known beforehand. Where it is not, the first download is believed and its sha256 written down; from
+then on nothing else passes for it. That is "trust on first use": it notices a change, not a lie at the first time. The
+commit of the repository is fixed in any case.
+
+``$D2LBERT_HUB`` names another hub, such as a mirror; ``D2LBERT_OFFLINE=1`` forbids the network; ``$D2LBERT_CACHE``
+moves the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+from d2lbert.config import read_json
+from d2lbert.data.download import DownloadError, download
+from d2lbert.data.manifest import DataFile
+from d2lbert.data.registry import cache_folder
+from d2lbert.errors import UserError
+from d2lbert.files import sha256_of, write_text
+from d2lbert.text import WordPiece
+from d2lbert.weights import CONFIG_FILE, WEIGHTS_FILE, write_tensors
+from d2lbert.zoo_table import ModelEntry
+
+DEFAULT_HUB = "https://huggingface.co"
+OLD_WEIGHTS_FILE = "pytorch_model.bin"
+VOCABULARY_FILE = "vocab.txt"
+ORIGIN_FILE = "origin.json"
+
+
+def hub_folder(entry: ModelEntry) -> Path:
+    """Return the folder in the cache for a model of the hub, whether it is there or not."""
+    return cache_folder() / "models" / entry.label.replace(":", "-")
+
+
+def is_cached(entry: ModelEntry) -> bool:
+    """Whether the files of a model of the hub are all in the cache. Does not verify them."""
+    folder = hub_folder(entry)
+    return all((folder / name).is_file() for name in (ORIGIN_FILE, VOCABULARY_FILE, CONFIG_FILE, WEIGHTS_FILE))
+
+
+def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
+    """Return the folder of a model of the hub, all files there and verified; download them if need be.
+
+    Args:
+        weights: False for the configuration and the vocabulary alone.
+
+    Raises:
+        UserError: the files are nowhere to be had, or are not those of the table or of the first download. The message
+            says from where to get them and into which folder to put them by hand.
+    """
+    folder = hub_folder(entry)
+    digests = _read_digests(folder)
+    believed = _provide(entry, VOCABULARY_FILE, folder, digests)
+    if weights and not _is_whole(folder / WEIGHTS_FILE, digests.get(WEIGHTS_FILE, "")):
+        believed += _provide(entry, entry.weights, folder, digests)
+        if entry.weights != WEIGHTS_FILE:
+            convert_bin(folder / entry.weights, folder / WEIGHTS_FILE)
+            digests[WEIGHTS_FILE] = sha256_of(folder / WEIGHTS_FILE)
+            _write_digests(entry, folder, digests)
+            (folder / entry.weights).unlink()
+    # The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
+    if not (folder / CONFIG_FILE).is_file():
+        WordPiece.from_file(folder / VOCABULARY_FILE, entry.lowercase).save_settings(folder)
+        write_text(folder / CONFIG_FILE, json.dumps(entry.config.to_dict(), indent=2) + "\n")
+    if believed:
+        warnings.warn(
+            f"{entry.label}: no checksum of {' and '.join(believed)} was known beforehand; their sha256 is now written "
+            f"into {folder / ORIGIN_FILE}, and nothing else will be taken for them from now on",
+            stacklevel=2,
+        )
+    return folder
+
+
+def convert_bin(source: Path, target: Path) -> None:
+    """Write the tensors of an old checkpoint of PyTorch, a ``.bin``, as safetensors, under the same names.
+
+    Only tensors are read from the file: nothing in it can run. One that stands in it twice, such as the word embeddings
+    that a decoder shares, is written once.
+
+    Raises:
+        UserError: the file is damaged or holds anything but tensors.
+    """
+    import torch
+
+    try:
+        found = torch.load(source, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{source} is damaged or holds more than tensors ({reason}): get the file again") from None
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise UserError(f"{source} is no table of tensors: give a checkpoint that holds a model's state alone")
+    tensors, seen = {}, set()
+    for name, value in found.items():
+        place = value.data_ptr(), value.shape
+        if place not in seen:
+            tensors[name] = (value.float() if value.is_floating_point() else value).numpy()
+        seen.add(place)
+    write_tensors(target.parent, tensors)
+
+
+def _provide(entry: ModelEntry, name: str, folder: Path, digests: dict[str, str]) -> list[str]:
+    """Have a file of the hub in the folder, whole, and its digest written down.
+
+    Returns:
+        the file's name if it had to be believed, because no digest was known; otherwise nothing.
+    """
+    path = folder / name
+    wanted = entry.sha256.get(name) or digests.get(name, "")
+    if not path.is_file() or (wanted and sha256_of(path) != wanted):
+        _download(entry, name, folder, wanted)
+    digest = sha256_of(path)
+    if digests.get(name) != digest:
+        digests[name] = digest
+        _write_digests(entry, folder, digests)
+    return [] if wanted else [name]
+
+
+def _download(entry: ModelEntry, name: str, folder: Path, sha256: str) -> None:
+    """Download a file, or say what to do by hand."""
+    hub = os.environ.get("D2LBERT_HUB", DEFAULT_HUB).rstrip("/")
+    reason = ""
+    if os.environ.get("D2LBERT_OFFLINE") == "1":
+        reason = "D2LBERT_OFFLINE=1 forbids the network"
+    else:
+        url = f"{hub}/{entry.repository}/resolve/{entry.revision}/{name}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            download(DataFile(name, url, sha256, 0), folder / name)
+        except DownloadError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = f"the cache {folder} cannot be written ({error.strerror or error}), D2LBERT_CACHE may name another"
+    if reason:
+        raise UserError(
+            f"{name} of {entry.label} is not here and cannot be downloaded: {reason}; get {entry.weights} "
+            f"({entry.megabytes} MB) and {VOCABULARY_FILE} from {hub}/{entry.repository}/tree/{entry.revision} "
+            f"and put them into {folder}"
+        )
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    """Whether a file is there and has a digest that is written down."""
+    return bool(sha256) and path.is_file() and sha256_of(path) == sha256
+
+
+def _read_digests(folder: Path) -> dict[str, str]:
+    path = folder / ORIGIN_FILE
+    if not path.is_file():
+        return {}
+    found: Any = read_json(path).get("sha256")
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no digests: delete the folder {folder} to begin anew")
+    return found
+
+
+def _write_digests(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> None:
+    origin = {"repository": entry.repository, "revision": entry.revision, "sha256": digests}
+    write_text(folder / ORIGIN_FILE, json.dumps(origin, indent=2) + "\n")
