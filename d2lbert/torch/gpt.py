@@ -21,11 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert import gpt_weights, weights
+from d2lbert.data.causal import CausalBatch
 from d2lbert.errors import UserError
 from d2lbert.gpt_config import GptConfig
 from d2lbert.text import SEP, WordPiece
 from d2lbert.torch.attention import causal_mask, same_sequence
 from d2lbert.torch.decoding import Hypothesis
+from d2lbert.torch.pretrainable import Pretrainable
+from d2lbert.torch.runtime import to_tensors
 from d2lbert.torch.sampling import Sampling, sample
 from d2lbert.torch.transformer import KeyValueCache, TransformerEncoder, initialize
 from d2lbert.zoo import locate
@@ -83,7 +86,7 @@ class GptEmbeddings(nn.Module):
         return self.dropout(self.word(token_ids) + self.position(position_ids))
 
 
-class Gpt(nn.Module):
+class Gpt(Pretrainable):
     """From the tokens of a text to scores of the token that follows each.
 
     Args:
@@ -146,6 +149,14 @@ class Gpt(nn.Module):
         encoded = self.encoder(x, _keep(sees, mask), output_hidden_states, output_attentions)
         states = encoded.sequence if places is None else encoded.sequence.flatten(0, 1)[places]
         return GptOutput(self._score(states), encoded.sequence, encoded.hidden_states, encoded.attentions)
+
+    def answer(self, batch: CausalBatch) -> dict[str, Tensor]:
+        """Return the logits (P, V) of every next token, for the pretraining loop."""
+        device = self.embeddings.word.weight.device
+        rows = to_tensors(batch.rows, device)
+        places = torch.from_numpy(batch.places).to(device)
+        known = {name: rows.get(name) for name in ("mask", "position_ids", "sequence_ids")}
+        return {"next_token": self(rows["token_ids"], **known, places=places).logits}
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> GptState:
         """Read prompts (B, L) but for their last tokens, and return the state from which :meth:`step` goes on.
