@@ -1,10 +1,12 @@
-"""The command ``d2lbert pretrain``: from text files to a BERT."""
+"""The command ``d2lbert pretrain``: from text files to a BERT, or to a GPT."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +15,10 @@ import typer
 from d2lbert.config import preset
 from d2lbert.data.corpus import corpus_files, learn_vocabulary
 from d2lbert.data.shards import INDEX_FILE, Preparation, TokenShards, prepare
-from d2lbert.errors import INTERRUPTED, UserError
+from d2lbert.errors import INTERRUPTED, UserError, unknown_name
 from d2lbert.files import writable_folder
-from d2lbert.text import WordPiece
+from d2lbert.gpt_config import gpt_preset
+from d2lbert.text import CLS, PAD, SEP, WordPiece
 
 if TYPE_CHECKING:
     from d2lbert.torch.pretraining_loop import Trainer
@@ -30,10 +33,72 @@ Vocab = Annotated[Path | None, typer.Option("--vocab", help="a vocab.txt, instea
 Cased = Annotated[bool, typer.Option("--cased", help="keep capital letters and accents")]
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """What differs between the models that can be pretrained.
+
+    Fields:
+        preset: gives the configuration of a size.
+        dropout: the fields that hold a dropout rate.
+        positions: the field that holds the longest input.
+        special: field of an id -> token.
+        pairs: whether the model can read pairs of texts.
+        classes: imports and returns the model and its data.
+    """
+
+    preset: Callable[[str], Any]
+    dropout: tuple[str, ...]
+    positions: str
+    special: dict[str, str]
+    pairs: bool
+    classes: Callable[[], tuple[Any, Any]]
+
+
+def _bert_classes() -> tuple[Any, Any]:
+    from d2lbert.data.pretraining import PretrainingData
+    from d2lbert.torch.pretraining import BertForPretraining
+
+    return BertForPretraining, PretrainingData
+
+
+def _gpt_classes() -> tuple[Any, Any]:
+    from d2lbert.data.causal import CausalData
+    from d2lbert.torch.gpt import Gpt
+
+    return Gpt, CausalData
+
+
+_KINDS = {
+    "bert": _Kind(
+        preset,
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+        "max_position_embeddings",
+        {"pad_token_id": PAD},
+        True,
+        _bert_classes,
+    ),
+    "gpt": _Kind(
+        gpt_preset,
+        ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        "n_positions",
+        {"pad_token_id": PAD, "bos_token_id": CLS, "eos_token_id": SEP},
+        False,
+        _gpt_classes,
+    ),
+}
+
+
+def _kind(model: str) -> _Kind:
+    if model not in _KINDS:
+        raise unknown_name("model", model, _KINDS)
+    return _KINDS[model]
+
+
 def pretrain(
     corpus: Corpus,
     out: Out,
     config: Annotated[str, typer.Option("--config", help="tiny, mini, small, base or large")] = "tiny",
+    model: Annotated[str, typer.Option("--model", help="bert, or gpt, which learns from single texts")] = "bert",
     steps: Annotated[int, typer.Option("--steps")] = 1000,
     more: More = None,
     resume: Resume = False,
@@ -55,8 +120,9 @@ def pretrain(
     save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
     keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
 ) -> None:
-    """Pretrain a BERT on plain text: one paragraph a line, a blank line between documents."""
-    sizes = preset(config).replace(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
+    kind = _kind(model)
+    sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout))
     preparation = Preparation(dev_share)
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
     if first and not resume and out.is_dir() and any(out.iterdir()):
@@ -75,15 +141,21 @@ def pretrain(
         steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep
     )
     examples = PretrainingSettings(
-        max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence, static_copies=static_copies
+        max_length,
+        batch_size,
+        seed,
+        MaskingRates(whole_words=whole_words),
+        next_sentence and kind.pairs,
+        static_copies=static_copies,
     )
-    if max_length > sizes.max_position_embeddings:
-        raise UserError(f"--max-length is {max_length}: this model takes up to {sizes.max_position_embeddings} tokens")
+    longest = getattr(sizes, kind.positions)
+    if max_length > longest:
+        raise UserError(f"--max-length is {max_length}: this model takes up to {longest} tokens")
     world = World.join()
     if world.rank == 0:
         _open_or_prepare(paths, out / "data", vocab, vocab_size, cased, preparation, workers, resume)
     world.wait()
-    _train(_trainer(paths, out, sizes, examples, settings, world), resume)
+    _train(_trainer(paths, out, kind, sizes, examples, settings, world), resume)
     world.leave()
 
 
@@ -126,22 +198,21 @@ def _prepare(
     return shards
 
 
-def _trainer(paths: list[str], out: Path, sizes: Any, examples: Any, settings: Any, world: Any) -> Trainer:
+def _trainer(paths: list[str], out: Path, kind: _Kind, sizes: Any, examples: Any, settings: Any, world: Any) -> Trainer:
     """Put model, data and settings together."""
-    from d2lbert.data.pretraining import PretrainingData
-    from d2lbert.torch.pretraining import BertForPretraining
     from d2lbert.torch.pretraining_loop import Trainer
     from d2lbert.torch.runtime import seed_everything
 
     shards = TokenShards.open(paths[0] if _is_prepared(paths) else out / "data")
     tokenizer = shards.tokenizer()
-    config = sizes.replace(vocab_size=len(tokenizer.vocab), pad_token_id=tokenizer.token_to_id["[PAD]"])
+    special = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
     seed_everything(settings.seed)
-    model = BertForPretraining(config).to(world.device)
-    dev = PretrainingData(shards, examples, "dev") if shards.names("dev") else None
+    model_class, data_class = kind.classes()
+    model = model_class(sizes.replace(vocab_size=len(tokenizer.vocab), **special)).to(world.device)
+    dev = data_class(shards, examples, "dev") if shards.names("dev") else None
     if dev is None and world.rank == 0:
         print("no held-out documents: the validation loss stays empty (see --dev-share)", file=sys.stderr)
-    return Trainer(model, PretrainingData(shards, examples), dev, settings, out, world)
+    return Trainer(model, data_class(shards, examples), dev, settings, out, world)
 
 
 def _train(trainer: Trainer, resume: bool) -> None:

@@ -208,6 +208,9 @@ def test_mistakes_are_one_line(
 
     out = ("--out", tmp_path / "out")
     assert "did you mean tiny" in complaint("--corpus", corpus, *out, "--config", "tny")
+    assert "unknown model 'gtp': did you mean gpt" in complaint("--corpus", corpus, *out, "--model", "gtp")
+    whole_words = ("--model", "gpt", "--whole-words")
+    assert "hides nothing" in complaint("--corpus", corpus, *out, "--resume", *whole_words)
     assert "no corpus at nowhere" in complaint("--corpus", "nowhere", *out)
     assert "is not empty: choose a new folder, or give --resume" in complaint("--corpus", corpus, "--out", whole)
     assert "steps is 0" in complaint("--corpus", corpus, *out, "--steps", "0")
@@ -222,6 +225,19 @@ def test_mistakes_are_one_line(
     (tmp_path / "one.txt").write_text("One document only. It has two sentences.\n")
     one = ("--corpus", tmp_path / "one.txt", *out, "--resume", "--dev-share", "0", "--vocab-size", "100")
     assert "needs two documents of two sentences" in complaint(*one)
+
+
+def test_gpt(corpus: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    """Killed after its first checkpoint, a GPT goes on to the bits of one that was never stopped."""
+    gpt = ("--model", "gpt")
+    metrics = _finish(_command(corpus, tmp_path / "whole", *gpt, steps=12), environment)
+    assert 0 < metrics["dev_next_token_loss"] < 8
+    _kill_after_first_checkpoint(_command(corpus, tmp_path / "cut", *gpt, steps=12), tmp_path / "cut", environment)
+    _finish(_command(corpus, tmp_path / "cut", *gpt, "--resume", steps=12), environment)
+    _assert_same(tmp_path / "cut", tmp_path / "whole")
+    config = json.loads((tmp_path / "whole" / "config.json").read_text())
+    assert (config["model_type"], config["vocab_size"], config["pad_token_id"]) == ("gpt2", 1000, 0)
+    assert (config["bos_token_id"], config["eos_token_id"]) == (2, 3)
 
 
 def test_one_call_from_text_to_model(root: Path, environment: dict[str, str], tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""From shards of tokens to batches for pretraining BERT: pairs, masks, packed rows.
+"""From shards of tokens to batches for pretraining: texts in packed rows, and what is asked about them.
+
+:class:`TextData` lays texts out; what is asked is the matter of those that build on it: :class:`PretrainingData` hides
+tokens and asks for them, as BERT wants it; :class:`d2lbert.data.causal.CausalData` asks for the next token.
 
 Everything random is a function of the seed, the epoch and the number of the batch. So a run can be repeated, stopped
 and taken up again at any batch, and shared among any number of machines, without saving the state of a generator.
@@ -9,9 +12,10 @@ Shape legend: N texts (pairs), T tokens of all of them, R rows, L length of a ro
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -78,6 +82,41 @@ class PretrainingBatch:
     masked_ids: np.ndarray
     next_labels: np.ndarray
 
+    @property
+    def answers(self) -> dict[str, np.ndarray]:
+        """The right answers to each question, by its name; -100 where it is not asked."""
+        return {"masked": self.masked_ids, "next_sentence": self.next_labels}
+
+
+class Questions(Protocol):
+    """A batch that a model can be trained on: rows, and the answers to each question, by its name."""
+
+    @property
+    def rows(self) -> Batch:
+        """The texts, in R rows."""
+
+    @property
+    def answers(self) -> dict[str, np.ndarray]:
+        """The right answers to each question, by its name; -100 where it is not asked."""
+
+
+AnyBatch = TypeVar("AnyBatch", bound=Questions)
+
+
+class Texts(NamedTuple):
+    """The texts of a batch, one after the other.
+
+    Fields:
+        ids, segments: (T,).
+        lengths: (N,).
+        labels: (N,), of the pairs, -100 for a single text.
+    """
+
+    ids: np.ndarray
+    segments: np.ndarray
+    lengths: np.ndarray
+    labels: np.ndarray
+
 
 class Position(NamedTuple):
     """The place of a batch in a run: all counted from 0."""
@@ -90,7 +129,7 @@ class Position(NamedTuple):
 BEGINNING = Position()
 
 
-class PretrainingData:
+class TextData(ABC, Generic[AnyBatch]):
     """The batches of a corpus, epoch after epoch.
 
     Args:
@@ -102,6 +141,8 @@ class PretrainingData:
         UserError: the split is empty.
     """
 
+    questions: ClassVar[tuple[str, ...]]  # their names, as in the answers of every batch
+
     def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
         self.shards = shards
         self.settings = settings
@@ -109,19 +150,16 @@ class PretrainingData:
         if not self.names:
             raise UserError(f"the corpus has no {split} documents: give more text, or another share of dev documents")
         tokenizer = shards.tokenizer()
-        self._masking = Masking(tokenizer, settings.rates)
         self._cls, self._sep, self._pad = (tokenizer.token_to_id[token] for token in (CLS, SEP, PAD))
 
-    def batches(self, start: Position = BEGINNING) -> Iterator[tuple[PretrainingBatch, Position]]:
+    def batches(self, start: Position = BEGINNING) -> Iterator[tuple[AnyBatch, Position]]:
         """Yield batches without end, each with the position to start from for the one after it."""
         epoch, first_window, first_batch = start
         while True:
             yield from self.epoch(epoch, first_window, first_batch)
             epoch, first_window, first_batch = epoch + 1, 0, 0
 
-    def epoch(
-        self, epoch: int, first_window: int = 0, first_batch: int = 0
-    ) -> Iterator[tuple[PretrainingBatch, Position]]:
+    def epoch(self, epoch: int, first_window: int = 0, first_batch: int = 0) -> Iterator[tuple[AnyBatch, Position]]:
         """Yield the batches of one epoch. The last batch of a window may be smaller.
 
         Raises:
@@ -139,7 +177,7 @@ class PretrainingData:
                 chosen = slice(batch * self.settings.batch_size, (batch + 1) * self.settings.batch_size)
                 random = self._random(epoch, window + 1, batch + 1)
                 after = Position(epoch, window, batch + 1) if batch + 1 < count else Position(epoch, window + 1, 0)
-                yield self._batch(opened, Pairs(*(array[chosen] for array in pairs)), random), after
+                yield self._ask(self._texts(opened, Pairs(*(array[chosen] for array in pairs))), random), after
             first_batch = 0
 
     def _random(self, epoch: int, window: int = 0, batch: int = 0) -> np.random.Generator:
@@ -157,8 +195,8 @@ class PretrainingData:
             pairs = plan_texts(window.sentences, window.documents, settings.max_length - 2)
         return pairs.take(random.permutation(len(pairs.labels)))
 
-    def _batch(self, window: _Window, pairs: Pairs, random: np.random.Generator) -> PretrainingBatch:
-        """Put a batch together: first the tokens one after the other, (T,), then the masks, then rows."""
+    def _texts(self, window: _Window, pairs: Pairs) -> Texts:
+        """Put the texts of a batch together: ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]``."""
         second = pairs.labels >= 0  # (N,) whether there is a second text
         a, b = pairs.a_end - pairs.a_start, pairs.b_end - pairs.b_start
         lengths = a + b + 2 + second  # (N,)
@@ -173,10 +211,35 @@ class PretrainingData:
         ids[starts] = self._cls
         ids[starts + a + 1] = self._sep
         ids[starts + lengths - 1] = self._sep
-        masked = self._masking(ids, random)
-        rows = choose_rows(lengths.tolist()) if self.settings.packed else [[index] for index in range(len(lengths))]
-        batch, goal = _lay_out(rows, lengths, masked.ids, segments, self._pad, self.settings.packed)
-        return PretrainingBatch(batch, goal[masked.places], masked.targets, pairs.labels)
+        return Texts(ids, segments, lengths, pairs.labels)
+
+    def _rows(self, texts: Texts) -> tuple[Batch, np.ndarray]:
+        """Lay texts out in rows; return for each token, too, where it went: row times L plus column, (T,)."""
+        packed, lengths = self.settings.packed, texts.lengths
+        rows = choose_rows(lengths.tolist()) if packed else [[index] for index in range(len(lengths))]
+        return _lay_out(rows, lengths, texts.ids, texts.segments, self._pad, packed)
+
+    @abstractmethod
+    def _ask(self, texts: Texts, random: np.random.Generator) -> AnyBatch:
+        """Ask about the texts of a batch."""
+
+
+class PretrainingData(TextData[PretrainingBatch]):
+    """The batches from which BERT learns: some tokens hidden, and whether one text follows the other.
+
+    Arguments are those of :class:`TextData`.
+    """
+
+    questions = ("masked", "next_sentence")
+
+    def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
+        super().__init__(shards, settings, split)
+        self._masking = Masking(shards.tokenizer(), settings.rates)
+
+    def _ask(self, texts: Texts, random: np.random.Generator) -> PretrainingBatch:
+        masked = self._masking(texts.ids, random)
+        rows, goal = self._rows(texts._replace(ids=masked.ids))
+        return PretrainingBatch(rows, goal[masked.places], masked.targets, texts.labels)
 
 
 class _Window:

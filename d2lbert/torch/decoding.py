@@ -1,4 +1,4 @@
-"""Searches for a good output: greedy search and beam search, for every model that can :meth:`~Decodable.step`.
+"""Writing: greedy search, beam search and sampling, for every model that can :meth:`~Decodable.step`.
 
 Shape legend: B sources, N rows (a source with each of its beams), K beams, V vocabulary.
 """
@@ -6,7 +6,7 @@ Shape legend: B sources, N rows (a source with each of its beams), K beams, V vo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +19,13 @@ from d2lbert.text import BytePairEncoding
 
 
 class State(Protocol):
-    """Where decoding stands, for every row of a batch."""
+    """Where decoding stands, for every row of a batch.
+
+    Fields:
+        last: (N,), the token that the first step is given: a begin token, or the last token of a prompt.
+    """
+
+    last: Tensor
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows, in a new order; a row may come more than once."""
@@ -34,7 +40,7 @@ class Decodable(Protocol):
         """Return the parameters, which tell the device."""
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> Any:
-        """Return the state in which no token of the target is known."""
+        """Return the :class:`State` in which no token of the target is known."""
 
     def step(self, token_ids: Tensor, state: Any) -> Tensor:
         """Return scores (N, V) of the next token, given the last one of every row, (N,)."""
@@ -64,7 +70,6 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-@torch.inference_mode()
 def greedy_search(
     model: Decodable, source_ids: Tensor, source_mask: Tensor | None = None, max_length: int = 64
 ) -> list[Hypothesis]:
@@ -77,13 +82,35 @@ def greedy_search(
     Returns:
         A hypothesis for each source; its score has no length penalty.
     """
+    return write(model, source_ids, source_mask, max_length, lambda log_probabilities: log_probabilities.argmax(dim=-1))
+
+
+@torch.inference_mode()
+def write(
+    model: Decodable,
+    source_ids: Tensor,
+    source_mask: Tensor | None,
+    max_length: int,
+    choose: Callable[[Tensor], Tensor],
+) -> list[Hypothesis]:
+    """Write one token after the other, each as ``choose`` says.
+
+    Args:
+        source_ids, source_mask, max_length: as in :func:`greedy_search`.
+        choose: maps the log probabilities (B, V) of the next token to tokens (B,).
+
+    Returns:
+        A hypothesis for each source; its score is the log probability that the model gives it.
+    """
     eos = model.config.eos_token_id
     state = model.start(source_ids, source_mask)
-    last = torch.full_like(source_ids[:, 0], model.config.bos_token_id)  # (B,)
+    last = state.last  # (B,)
     found = [Hypothesis(score=0.0) for _ in source_ids]
     for _ in range(max_length):
-        values, tokens = model.step(last, state).log_softmax(dim=-1).max(dim=-1)  # (B,), (B,)
-        for hypothesis, value, token in zip(found, values.tolist(), tokens.tolist(), strict=True):
+        steps = model.step(last, state).log_softmax(dim=-1)  # (B, V)
+        last = choose(steps)
+        values = steps.gather(1, last.unsqueeze(1)).squeeze(1)  # (B,)
+        for hypothesis, value, token in zip(found, values.tolist(), last.tolist(), strict=True):
             if hypothesis.ended:
                 continue
             hypothesis.score += value
@@ -92,7 +119,6 @@ def greedy_search(
                 hypothesis.ids.append(token)
         if all(hypothesis.ended for hypothesis in found):
             break
-        last = tokens
     return found
 
 
@@ -129,7 +155,7 @@ def beam_search(
     search = _BeamSearch(model.config.eos_token_id, beam_size, alpha, max_length, source_ids)
     state = model.start(source_ids, source_mask)
     state.select(torch.arange(len(source_ids), device=source_ids.device).repeat_interleave(beam_size))
-    last = torch.full((len(source_ids) * beam_size,), model.config.bos_token_id, device=source_ids.device)  # (N,)
+    last = state.last  # (N,)
     while True:
         rows = search.advance(model.step(last, state).log_softmax(dim=-1))
         if not len(rows):

@@ -1,4 +1,4 @@
-"""The losses of fine-tuning, one for each kind of task.
+"""The losses of fine-tuning, one for each kind of task, and the one that all pretraining shares.
 
 Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all texts, C labels.
 """
@@ -49,6 +49,17 @@ def _choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
         for group, target in zip(groups, targets, strict=True)
     ]
     return torch.stack(losses).mean()
+
+
+def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy in nats, a mean over the targets that are asked for; zero where there are none.
+
+    Args:
+        logits: (N, C).
+        targets: (N,), -100 for what is not asked.
+    """
+    total = functional.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum")
+    return total / max(1, int((targets != IGNORED).sum()))  # the mean of nothing would be NaN, and its gradient too
 
 
 def by_token(logits: Tensor, batch: Batch) -> Tensor:

@@ -15,8 +15,11 @@ from torch.nn import functional
 
 from d2lbert import weights
 from d2lbert.config import BertConfig
-from d2lbert.data.pairs import NO_LABEL
+from d2lbert.data.pretraining import PretrainingBatch
 from d2lbert.torch.bert import BertModel, first_places
+from d2lbert.torch.losses import mean_cross_entropy
+from d2lbert.torch.pretrainable import Pretrainable
+from d2lbert.torch.runtime import to_tensors
 from d2lbert.torch.transformer import ACTIVATIONS, initialize
 from d2lbert.zoo import locate
 
@@ -64,7 +67,7 @@ class PretrainingLosses:
         return self.masked + self.next_sentence
 
 
-class BertForPretraining(nn.Module):
+class BertForPretraining(Pretrainable):
     """BERT with a head for masked words and one for the next sentence.
 
     The first is a dense layer, the activation, LayerNorm, and the transposed word embeddings with a bias. It is
@@ -112,6 +115,13 @@ class BertForPretraining(nn.Module):
         count = len(masked_positions)
         pooled = torch.tanh(self.bert.pooler(states[count:]))  # (N, D)
         return PretrainingOutput(self.token_logits(states[:count]), self.next_sentence(pooled))
+
+    def answer(self, batch: PretrainingBatch) -> dict[str, Tensor]:
+        """Return the logits (P, V) of the masked tokens and (N, 2) of the pairs, for the pretraining loop."""
+        device = self.decoder_bias.device
+        masked = torch.from_numpy(batch.masked_positions).to(device)
+        output = self(**to_tensors(batch.rows, device), masked_positions=masked)
+        return {"masked": output.token_logits, "next_sentence": output.next_logits}
 
     def token_logits(self, states: Tensor) -> Tensor:
         """Map hidden states (..., D) to scores of every piece (..., V)."""
@@ -163,13 +173,6 @@ def pretraining_losses(output: PretrainingOutput, masked_ids: Tensor, next_label
         masked_ids: (P,) the tokens that were there.
         next_labels: (N,) 0, 1, or -100 for a single text.
     """
-    labelled = next_labels != NO_LABEL
     return PretrainingLosses(
-        _mean_cross_entropy(output.token_logits, masked_ids),
-        _mean_cross_entropy(output.next_logits[labelled], next_labels[labelled]),
+        mean_cross_entropy(output.token_logits, masked_ids), mean_cross_entropy(output.next_logits, next_labels)
     )
-
-
-def _mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    # The mean of nothing would be NaN, and its gradient too.
-    return functional.cross_entropy(logits.float(), targets, reduction="sum") / max(1, len(targets))

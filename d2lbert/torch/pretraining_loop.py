@@ -1,5 +1,8 @@
 """Pretraining: one plain loop, on one process or many, that can be killed at any moment and taken up again.
 
+It trains any model that answers the questions of its data: BERT, asked for masked tokens and next sentences; GPT, asked
+for the next token. The loss is the sum of the cross-entropies of all questions.
+
 Nothing random has a state that must be saved. Batches are a function of the seed and the position, dropout of the seed
 and the number of the batch, the learning rate of the step. So a checkpoint holds weights, the optimiser's moments and
 three numbers, and a resumed run ends with the same bits as one that was never stopped.
@@ -16,7 +19,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,18 +32,15 @@ from tqdm import tqdm
 
 from d2lbert import checkpoints
 from d2lbert.config import read_json
-from d2lbert.data.pretraining import BEGINNING, Position, PretrainingBatch, PretrainingData
+from d2lbert.data.pretraining import BEGINNING, Position, Questions, TextData
 from d2lbert.errors import UserError
 from d2lbert.files import write_text
+from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
+from d2lbert.torch.losses import mean_cross_entropy
 from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
-from d2lbert.torch.pretraining import (
-    BertForPretraining,
-    PretrainingLosses,
-    PretrainingOutput,
-    pretraining_losses,
-)
-from d2lbert.torch.runtime import World, to_tensors
+from d2lbert.torch.pretrainable import Answering, Pretrainable
+from d2lbert.torch.runtime import World
 
 CHECKPOINTS = "checkpoints"
 LOG = "log.csv"
@@ -96,7 +96,7 @@ class Trainer:
 
     Args:
         model: on its device, with its first weights.
-        data: the training batches.
+        data: the training batches, with the questions that the model answers.
         dev: batches of held-out documents, or None.
         settings: of the run.
         out: folder for checkpoints, the log and the trained model.
@@ -105,9 +105,9 @@ class Trainer:
 
     def __init__(
         self,
-        model: BertForPretraining,
-        data: PretrainingData,
-        dev: PretrainingData | None,
+        model: Pretrainable,
+        data: TextData[Any],
+        dev: TextData[Any] | None,
         settings: Pretraining,
         out: Path,
         world: World | None = None,
@@ -119,8 +119,8 @@ class Trainer:
                 f"pretraining: {self.world.size} processes cannot share {settings.accumulation} batches a step evenly; "
                 "give --accumulation a multiple of the number of processes"
             )
-        self.device = model.decoder_bias.device
-        self.parallel: nn.Module = self.world.wrap(model)
+        self.device = next(model.parameters()).device
+        self.parallel: nn.Module = self.world.wrap(Answering(model))
         groups = decay_groups(model, settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
         self.step = 0
@@ -132,7 +132,7 @@ class Trainer:
         settings, last = self.settings, {}
         batches = self.data.batches(self.position)
         began, tokens_before = time.perf_counter(), self.tokens
-        log = _Log(self.out / LOG, self.step, self.world.rank == 0)
+        log = _Log(self.out / LOG, self.data.questions, self.step, self.world.rank == 0)
         show = progress and self.world.rank == 0
         bar = tqdm(
             total=settings.steps, initial=self.step, disable=not show, file=sys.stderr, unit="step", mininterval=1.0
@@ -141,7 +141,8 @@ class Trainer:
             while self.step < settings.steps:
                 losses = self._step(batches)
                 rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
-                bar.set_postfix_str(f"loss {losses['masked_loss']:.3f}, {rate:,.0f} tokens/s", refresh=False)
+                loss = losses[_columns(self.data.questions)[0][0]]
+                bar.set_postfix_str(f"loss {loss:.3f}, {rate:,.0f} tokens/s", refresh=False)
                 bar.update()
                 finished = self.step == settings.steps
                 validate = finished or self.step % settings.validate_every == 0
@@ -154,7 +155,7 @@ class Trainer:
                     self.save()
         return last or {"step": self.step, **self.validate()}
 
-    def _step(self, batches: Iterator[tuple[PretrainingBatch, Position]]) -> dict[str, float]:
+    def _step(self, batches: Iterator[tuple[Questions, Position]]) -> dict[str, float]:
         """Make one step, and return its losses."""
         settings, world = self.settings, self.world
         self.model.train()
@@ -162,25 +163,23 @@ class Trainer:
         # on its share. So it knows the sums by which the means must be divided, and no number of processes or of
         # batches changes what a step computes.
         taken = list(itertools.islice(batches, settings.accumulation))
-        masked = max(1, sum(len(batch.masked_ids) for batch, _ in taken))
-        labelled = max(1, sum(int((batch.next_labels >= 0).sum()) for batch, _ in taken))
+        counts = [_counts(batch) for batch, _ in taken]
+        asked = np.maximum(1, np.sum(counts, axis=0))
         rate = settings.learning_rate * linear_warmup_and_decay(
             self.step, int(settings.warmup * settings.steps), settings.steps
         )
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        sums = torch.zeros(len(asked), dtype=torch.float64, device=self.device)
         mine = range(world.rank, len(taken), world.size)
         for number in mine:
-            batch = taken[number][0]
             torch.manual_seed(_dropout_seed(settings.seed, self.step, number))
             wait = contextlib.nullcontext() if number == mine[-1] else world.no_sync(self.parallel)
             with wait:
-                losses = self._forward(self.parallel, batch)[0]
-                shares = len(batch.masked_ids) / masked, int((batch.next_labels >= 0).sum()) / labelled
-                loss = losses.masked * shares[0] + losses.next_sentence * shares[1]
-                (loss * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
-            sums += torch.stack([losses.masked.detach() * shares[0], losses.next_sentence.detach() * shares[1]])
+                answers, shares = self._answer(self.parallel, taken[number][0]), (counts[number] / asked).tolist()
+                parts = [mean_cross_entropy(*answer) * share for answer, share in zip(answers, shares, strict=True)]
+                (sum(parts) * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
+            sums += torch.stack([part.detach() for part in parts])
         nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -190,19 +189,13 @@ class Trainer:
         found = world.add(sums).tolist()
         if not np.isfinite(found).all():
             raise UserError(f"the loss became {sum(found)} at step {self.step}: lower the learning rate")
-        return {"learning_rate": rate, "masked_loss": found[0], "next_sentence_loss": found[1]}
+        return {"learning_rate": rate, **dict(zip(_columns(self.data.questions)[0], found, strict=True))}
 
-    def _forward(
-        self, model: nn.Module, batch: PretrainingBatch
-    ) -> tuple[PretrainingLosses, PretrainingOutput, torch.Tensor, torch.Tensor]:
-        """Return losses, logits, and the answers: masked ids (P,) and labels (N,)."""
-        masked, ids, labels = (
-            torch.from_numpy(array).to(self.device)
-            for array in (batch.masked_positions, batch.masked_ids, batch.next_labels)
-        )
+    def _answer(self, answer: Callable[[Any], Any], batch: Questions) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return for each question the model's logits (N, C) and the right answers (N,)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            output = model(**to_tensors(batch.rows, self.device), masked_positions=masked)
-            return pretraining_losses(output, ids, labels), output, ids, labels
+            logits = answer(batch)
+        return [(logits[name], torch.from_numpy(right).to(self.device)) for name, right in batch.answers.items()]
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
@@ -210,15 +203,16 @@ class Trainer:
         if self.dev is None:
             return {}
         self.model.eval()
-        sums, counts = np.zeros(4), np.zeros(2)
+        asked = np.zeros(len(self.dev.questions))
+        losses, right = np.zeros_like(asked), np.zeros_like(asked)
         for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            losses, output, ids, labels = self._forward(self.model, batch)
-            size = np.array([len(ids), int((labels >= 0).sum())])
-            right = (output.token_logits.argmax(-1) == ids).sum(), (output.next_logits.argmax(-1) == labels).sum()
-            sums += [float(losses.masked) * size[0], float(losses.next_sentence) * size[1], *map(int, right)]
-            counts += size
-        names = ("dev_masked_loss", "dev_next_sentence_loss", "dev_masked_accuracy", "dev_next_sentence_accuracy")
-        return dict(zip(names, (sums / np.maximum(1, np.tile(counts, 2))).tolist(), strict=True))
+            answers, counts = self._answer(self.model.answer, batch), _counts(batch)
+            losses += [float(mean_cross_entropy(*answer)) for answer in answers] * counts
+            right += [int((logits.argmax(-1) == targets).sum()) for logits, targets in answers]
+            asked += counts
+        names = [f"dev_{name}" for kind in _columns(self.dev.questions) for name in kind]
+        means = np.concatenate([losses, right]) / np.maximum(1, np.tile(asked, 2))
+        return dict(zip(names, means.tolist(), strict=True))
 
     def save(self) -> None:
         """Write a checkpoint; of many processes, the first does."""
@@ -253,7 +247,7 @@ class Trainer:
             before = numbers["run"].get(name)
             if before != value:
                 raise UserError(f"--resume: {name} was {before} and is now {value}; give what it was, or another --out")
-        loaded = BertForPretraining.from_pretrained(folder)
+        loaded = type(self.model).from_pretrained(folder)
         self.model.load_state_dict(loaded.state_dict())
         state = load_file(folder / _OPTIMIZER_FILE, device=str(self.device))
         for name, parameter in self.model.named_parameters():
@@ -282,29 +276,34 @@ def _dropout_seed(seed: int, step: int, number: int) -> int:
     return int(np.random.SeedSequence([seed, step, number, 1]).generate_state(1, np.uint64)[0] >> 1)
 
 
+def _counts(batch: Questions) -> np.ndarray:
+    """Return how many answers are asked for, for each question."""
+    return np.array([int((answers != IGNORED).sum()) for answers in batch.answers.values()])
+
+
+def _columns(questions: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the names of the losses and of the accuracies in the log."""
+    return [f"{name}_loss" for name in questions], [f"{name}_accuracy" for name in questions]
+
+
 class _Log:
     """``log.csv``: a line for each step that is logged. What is later than ``step`` is dropped when it is opened."""
 
-    COLUMNS = (
-        *("step", "epoch", "tokens", "learning_rate", "masked_loss", "next_sentence_loss"),
-        *("dev_masked_loss", "dev_next_sentence_loss", "dev_masked_accuracy", "dev_next_sentence_accuracy"),
-        "tokens_per_second",
-    )
-
-    def __init__(self, path: Path, step: int, active: bool) -> None:
+    def __init__(self, path: Path, questions: tuple[str, ...], step: int, active: bool) -> None:
         self.active = active
         if not active:
             return
+        losses, accuracies = _columns(questions)
+        scores = [*losses, *(f"dev_{name}" for name in (*losses, *accuracies))]
+        columns = ["step", "epoch", "tokens", "learning_rate", *scores, "tokens_per_second"]
         rows = []
         if path.is_file():
             lines = path.read_text(encoding="utf-8").splitlines()[1:]
             # A line that a crash has cut short counts as later.
-            rows = [
-                line for line in lines if line.count(",") == len(self.COLUMNS) - 1 and int(line.split(",")[0]) <= step
-            ]
-        write_text(path, "\n".join([",".join(self.COLUMNS), *rows]) + "\n")
+            rows = [line for line in lines if line.count(",") == len(columns) - 1 and int(line.split(",")[0]) <= step]
+        write_text(path, "\n".join([",".join(columns), *rows]) + "\n")
         self._stream: io.TextIOBase = path.open("a", encoding="utf-8", newline="")
-        self._writer = csv.DictWriter(self._stream, self.COLUMNS, lineterminator="\n")
+        self._writer = csv.DictWriter(self._stream, columns, lineterminator="\n")
 
     def __enter__(self) -> _Log:
         return self

@@ -131,6 +131,7 @@ class Seq2SeqState:
         keys: (B, M, D), the memory as the attention's score wants it.
         context: (B, D), what the source is to a decoder without attention: the encoder's last state.
         source_mask: (B, M), True = keep.
+        last: (B,), the token that the first step is given.
     """
 
     hidden: Recurrent
@@ -138,12 +139,13 @@ class Seq2SeqState:
     keys: Tensor
     context: Tensor
     source_mask: Tensor | None
+    last: Tensor
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows of the batch, in a new order; a row may come more than once."""
         self.hidden = tuple(tensor.index_select(1, rows) for tensor in self.hidden)
         self.memory, self.keys = self.memory.index_select(0, rows), self.keys.index_select(0, rows)
-        self.context = self.context.index_select(0, rows)
+        self.context, self.last = self.context.index_select(0, rows), self.last.index_select(0, rows)
         if self.source_mask is not None:
             self.source_mask = self.source_mask.index_select(0, rows)
 
@@ -216,7 +218,8 @@ class Seq2Seq(nn.Module):
         mask = None if source_mask is None else source_mask.bool()
         memory, hidden = self._encode(self.dropout(self.source_embedding(source_ids)), mask)
         keys = self.attention.key(memory) if isinstance(self.attention, AdditiveAttention) else memory
-        return Seq2SeqState(hidden, memory, keys, hidden[0][-1], mask)
+        last = torch.full_like(source_ids[:, 0], self.config.bos_token_id)
+        return Seq2SeqState(hidden, memory, keys, hidden[0][-1], mask, last)
 
     def step(self, token_ids: Tensor, state: Seq2SeqState) -> Tensor:
         """Return scores (B, V) of the token that follows ``token_ids`` (B,), the last known; ``state`` moves on."""

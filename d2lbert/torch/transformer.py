@@ -7,9 +7,10 @@ Shape legend: B batch, L length, D hidden size, H heads, F width inside the feed
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +83,26 @@ class FeedForward(nn.Module):
         return self.project(self.activation_in_place(hidden))
 
 
+class KeyValueCache:
+    """Keys and values of the positions that a block has read, so that it need not compute them again.
+
+    Args:
+        keys, values: (B, H, T, K), of the positions read so far.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = keys, values
+
+    def append(self, keys: Tensor, values: Tensor) -> None:
+        """Add keys and values (B, H, L, K) of L more positions."""
+        self.keys = torch.cat([self.keys, keys], dim=2)
+        self.values = torch.cat([self.values, values], dim=2)
+
+    def select(self, rows: Tensor) -> None:
+        """Keep some rows of the batch, in a new order; a row may come more than once."""
+        self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+
+
 class TransformerEncoderBlock(nn.Module):
     """Self-attention and a feed-forward network, each inside a residual connection with LayerNorm.
 
@@ -116,22 +137,36 @@ class TransformerEncoderBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
+    def start(self, batch: Tensor) -> KeyValueCache:
+        """Return a cache that holds nothing yet, for rows like those of x (B, L, D)."""
+        return KeyValueCache(*self.attention.project(batch[:, :0], batch[:, :0]))
+
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, positions: Tensor | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+        positions: Tensor | None = None,
+        cache: KeyValueCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, L).
+        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, T + L).
 
         Args:
-            x: (B, L, D).  mask: (B, L) or (B, L, L), True = keep.
+            x: (B, L, D).  mask: (B, T + L) or (B, L, T + L), True = keep.
             positions: (B, S), compute the new states of these positions alone, (B, S, D). They still attend to all
                 of x; what the others would have become is never computed.
+            cache: T positions before x, which x attends to as well; it grows by those of x. Without one, T is 0.
         """
         memory = self.attention_norm(x) if self.norm_first else x
         queries = memory
         if positions is not None:
             x, queries = _pick(x, positions), _pick(memory, positions)
             mask = _pick(mask, positions) if mask is not None and mask.dim() == 3 else mask
-        attended, weights = self.attention(queries, memory, memory, mask, need_weights)
+        keys, values = self.attention.project(memory, memory)
+        if cache is not None:
+            cache.append(keys, values)
+            keys, values = cache.keys, cache.values
+        attended, weights = self.attention.attend(queries, keys, values, mask, need_weights)
         x = x + self.dropout(attended)
         if self.norm_first:
             return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), weights
@@ -197,6 +232,10 @@ class TransformerEncoder(nn.Module):
         )
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps) if final_norm else None
 
+    def start(self, batch: Tensor) -> list[KeyValueCache]:
+        """Return an empty cache for every block, for rows like those of x (B, L, D)."""
+        return [cast(TransformerEncoderBlock, block).start(batch) for block in self.blocks]
+
     def forward(
         self,
         x: Tensor,
@@ -204,17 +243,20 @@ class TransformerEncoder(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         positions: Tensor | None = None,
+        caches: Sequence[KeyValueCache] | None = None,
     ) -> EncoderOutput:
         """Run x (B, L, D) through every block.
 
         Args:
-            x: (B, L, D).  mask: (B, L) or (B, L, L), True = keep.
+            x: (B, L, D).  mask: (B, T + L) or (B, L, T + L), True = keep.
             positions: (B, S), where only these positions of the last block are wanted; ``sequence`` is then (B, S, D).
+            caches: from :meth:`start`, T positions that stand before x; they grow by those of x. Without them T is 0.
         """
         hidden_states, attentions = [x], []
         for number, block in enumerate(self.blocks, start=1):
             last = number == len(self.blocks)
-            x, weights = block(x, mask, output_attentions, positions if last else None)
+            cache = None if caches is None else caches[number - 1]
+            x, weights = block(x, mask, output_attentions, positions if last else None, cache)
             if output_hidden_states:
                 hidden_states.append(x)
             if weights is not None:

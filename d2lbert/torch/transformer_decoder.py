@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from d2lbert.torch.attention import MultiHeadAttention, causal_mask
-from d2lbert.torch.transformer import FeedForward
+from d2lbert.torch.transformer import FeedForward, KeyValueCache
 
 
-class BlockCache:
+class BlockCache(KeyValueCache):
     """What a decoder block need not compute again: keys and values of the memory and of earlier positions.
 
     Args:
@@ -28,18 +27,14 @@ class BlockCache:
     """
 
     def __init__(self, memory_keys: Tensor, memory_values: Tensor) -> None:
+        super().__init__(memory_keys[:, :, :0], memory_values[:, :, :0])  # no position yet
         self.memory_keys, self.memory_values = memory_keys, memory_values
-        self.keys = self.values = memory_keys[:, :, :0]  # (B, H, T, K), no position yet
-
-    def append(self, keys: Tensor, values: Tensor) -> None:
-        """Add keys and values (B, H, L, K) of L more positions."""
-        self.keys = torch.cat([self.keys, keys], dim=2)
-        self.values = torch.cat([self.values, values], dim=2)
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows of the batch, in a new order; a row may come more than once."""
-        for name in ("memory_keys", "memory_values", "keys", "values"):
-            setattr(self, name, getattr(self, name).index_select(0, rows))
+        super().select(rows)
+        self.memory_keys = self.memory_keys.index_select(0, rows)
+        self.memory_values = self.memory_values.index_select(0, rows)
 
 
 class TransformerDecoderBlock(nn.Module):

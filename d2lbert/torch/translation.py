@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -35,15 +36,23 @@ class TransformerOutput:
 
 @dataclass
 class TransformerState:
-    """Where decoding stands: a cache for each block and the mask of the source, (B, M)."""
+    """Where decoding stands.
+
+    Fields:
+        caches: one for each block.
+        source_mask: (B, M), True = keep.
+        last: (B,), the token that the first step is given.
+    """
 
     caches: list[BlockCache]
     source_mask: Tensor | None
+    last: Tensor
 
     def select(self, rows: Tensor) -> None:
         """Keep some rows of the batch, in a new order; a row may come more than once."""
         for cache in self.caches:
             cache.select(rows)
+        self.last = self.last.index_select(0, rows)
         if self.source_mask is not None:
             self.source_mask = self.source_mask.index_select(0, rows)
 
@@ -105,7 +114,7 @@ class Transformer(nn.Module):
             UserError: a sequence is longer than the table of positions.
         """
         encoded = self.encode(source_ids, source_mask, output_hidden_states, output_attentions)
-        state = self._state(encoded.sequence, source_mask)
+        state = self._state(encoded.sequence, source_ids, source_mask)
         decoded = self._decode(target_ids, state, target_mask, output_attentions)
         return TransformerOutput(self.output(decoded.sequence), encoded, decoded)
 
@@ -122,14 +131,15 @@ class Transformer(nn.Module):
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> TransformerState:
         """Encode sources (B, M) and return the state in which no token of the target is known yet."""
-        return self._state(self.encode(source_ids, source_mask).sequence, source_mask)
+        return self._state(self.encode(source_ids, source_mask).sequence, source_ids, source_mask)
 
     def step(self, token_ids: Tensor, state: TransformerState) -> Tensor:
         """Return scores (B, V) of the token that follows ``token_ids`` (B,), the last known; ``state`` moves on."""
         return self.output(self._decode(token_ids.unsqueeze(1), state).sequence[:, 0])
 
-    def _state(self, memory: Tensor, source_mask: Tensor | None) -> TransformerState:
-        return TransformerState(self.decoder.start(memory), _keep(source_mask))
+    def _state(self, memory: Tensor, source_ids: Tensor, source_mask: Tensor | None) -> TransformerState:
+        last = torch.full_like(source_ids[:, 0], self.config.bos_token_id)
+        return TransformerState(self.decoder.start(memory), _keep(source_mask), last)
 
     def _decode(
         self,

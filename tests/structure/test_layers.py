@@ -15,6 +15,8 @@ ORDER = {
     "files": 1,
     "config": 2,
     "translation_config": 2,
+    "gpt_config": 2,
+    "gpt_weights": 2,
     "checkpoints": 3,
     "metrics": 2,
     "weights": 2,

@@ -100,7 +100,9 @@ class _Scripted:
         self.table = torch.tensor(table).log()
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None) -> Any:
-        return SimpleNamespace(select=lambda rows: None)
+        state = SimpleNamespace(last=source_ids[:, 0])
+        state.select = lambda rows: setattr(state, "last", state.last[rows])
+        return state
 
     def step(self, token_ids: Tensor, state: Any) -> Tensor:
         return self.table[token_ids]

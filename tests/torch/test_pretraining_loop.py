@@ -1,4 +1,4 @@
-"""The pretraining loop: it learns, repeats itself, and no splitting of a step, no stop, no crash changes anything."""
+"""The pretraining loop: BERT and GPT learn in it, and no splitting of a step, no stop, no crash changes anything."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +15,13 @@ import torch
 from d2lbert import UserError
 from d2lbert.checkpoints import DamagedCheckpointWarning
 from d2lbert.config import BertConfig
+from d2lbert.data.causal import CausalData
 from d2lbert.data.corpus import learn_vocabulary
 from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
 from d2lbert.data.shards import Preparation, TokenShards, prepare
+from d2lbert.gpt_config import GptConfig
+from d2lbert.torch.gpt import Gpt
+from d2lbert.torch.pretrainable import Pretrainable
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.pretraining_loop import Pretraining, Trainer
 
@@ -42,23 +47,57 @@ def shards(root: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
 
 
 def _trainer(
-    shards: TokenShards, out: Path, settings: Pretraining = QUICK, batch_size: int = 8, dropout: float = 0.1
+    shards: TokenShards,
+    out: Path,
+    settings: Pretraining = QUICK,
+    batch_size: int = 8,
+    dropout: float = 0.1,
+    kind: str = "bert",
+    packed: bool = True,
 ) -> Trainer:
     torch.manual_seed(settings.seed)
-    config = BertConfig(
-        vocab_size=900,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=48,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-        initializer_range=0.05,
+    examples = PretrainingSettings(
+        max_length=40, batch_size=batch_size, seed=settings.seed, next_sentence=kind == "bert", packed=packed
     )
-    examples = PretrainingSettings(max_length=40, batch_size=batch_size, seed=settings.seed)
-    data, dev = (PretrainingData(shards, examples, split) for split in ("train", "dev"))
-    return Trainer(BertForPretraining(config), data, dev, settings, out)
+    data_class, model = (CausalData, _gpt(dropout)) if kind == "gpt" else (PretrainingData, _bert(dropout))
+    data, dev = (data_class(shards, examples, split) for split in ("train", "dev"))
+    return Trainer(model, data, dev, settings, out)
+
+
+def _bert(dropout: float) -> Pretrainable:
+    return BertForPretraining(
+        BertConfig(
+            vocab_size=900,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=48,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            initializer_range=0.05,
+        )
+    )
+
+
+def _gpt(dropout: float) -> Pretrainable:
+    return Gpt(
+        GptConfig(
+            vocab_size=900,
+            n_positions=48,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            n_inner=64,
+            resid_pdrop=dropout,
+            embd_pdrop=dropout,
+            attn_pdrop=dropout,
+            initializer_range=0.05,
+            bos_token_id=2,
+            eos_token_id=3,
+            pad_token_id=0,
+        )
+    )
 
 
 def _log(out: Path) -> list[dict[str, str]]:
@@ -85,6 +124,48 @@ def test_it_learns(shards: TokenShards, tmp_path: Path) -> None:
     assert float(rows[-1]["dev_masked_loss"]) == metrics["dev_masked_loss"]
 
 
+def test_gpt_learns_in_the_same_loop(shards: TokenShards, tmp_path: Path) -> None:
+    settings = dataclasses.replace(QUICK, steps=100, validate_every=100, save_every=100, log_every=50)
+    metrics = _trainer(shards, tmp_path, settings, batch_size=16, kind="gpt").run(progress=False)
+    rows = _log(tmp_path)
+    assert list(rows[0]) == [
+        *("step", "epoch", "tokens", "learning_rate", "next_token_loss", "dev_next_token_loss"),
+        "dev_next_token_accuracy",
+    ]
+    assert metrics["dev_next_token_loss"] < 6.0  # a uniform guess has ln 900 = 6.8
+    assert metrics["dev_next_token_accuracy"] > 0.05
+    assert float(rows[-1]["dev_next_token_loss"]) == metrics["dev_next_token_loss"]
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt"])
+def test_packed_and_padded_rows_have_one_gradient(shards: TokenShards, tmp_path: Path, kind: str) -> None:
+    gradients = []
+    for packed in (True, False):
+        trainer = _trainer(shards, tmp_path / str(packed), dropout=0.0, kind=kind, packed=packed)
+        gradients.append(_gradient_of_a_step(trainer, trainer.data.batches()))
+    for name, one in gradients[0].items():
+        assert torch.allclose(one, gradients[1][name], atol=1e-6), name
+
+
+def test_a_step_of_many_gpt_batches_is_the_step_of_one(shards: TokenShards, tmp_path: Path) -> None:
+    """Nothing is drawn at random, so four batches of four texts are the first batch of sixteen."""
+    gradients = []
+    for accumulation in (1, 4):
+        settings = dataclasses.replace(QUICK, accumulation=accumulation)
+        trainer = _trainer(shards, tmp_path / str(accumulation), settings, 16 // accumulation, 0.0, "gpt")
+        gradients.append(_gradient_of_a_step(trainer, trainer.data.batches()))
+    for name, one in gradients[0].items():
+        assert torch.allclose(one, gradients[1][name], atol=1e-6), name
+
+
+def _gradient_of_a_step(trainer: Trainer, batches: Iterator[Any]) -> dict[str, torch.Tensor]:
+    """Take a step that changes nothing, and return the gradients that it had."""
+    trainer.optimizer.step = lambda: None  # type: ignore[method-assign, assignment]
+    trainer.optimizer.zero_grad = lambda: None  # type: ignore[method-assign, assignment]
+    trainer._step(batches)
+    return {name: p.grad.clone() for name, p in trainer.model.named_parameters() if p.grad is not None}
+
+
 def test_a_seed_gives_the_same_bits_and_another_seed_others(shards: TokenShards, tmp_path: Path) -> None:
     runs = []
     for number, seed in enumerate((5, 5, 6)):
@@ -95,11 +176,11 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others(shards: TokenShards,
     assert runs[0] != runs[2]
 
 
-@pytest.mark.parametrize("stop", [4, 8])
-def test_a_resumed_run_has_the_same_bits(shards: TokenShards, tmp_path: Path, stop: int) -> None:
-    whole = _trainer(shards, tmp_path / "whole")
+@pytest.mark.parametrize(("stop", "kind"), [(4, "bert"), (8, "bert"), (8, "gpt")])
+def test_a_resumed_run_has_the_same_bits(shards: TokenShards, tmp_path: Path, stop: int, kind: str) -> None:
+    whole = _trainer(shards, tmp_path / "whole", kind=kind)
     whole.run(progress=False)
-    first = _trainer(shards, tmp_path / "cut")
+    first = _trainer(shards, tmp_path / "cut", kind=kind)
     step = first._step
 
     def crash(batches: object) -> dict[str, float]:
@@ -111,7 +192,7 @@ def test_a_resumed_run_has_the_same_bits(shards: TokenShards, tmp_path: Path, st
     with pytest.raises(InterruptedError):
         first.run(progress=False)
     assert len(_log(tmp_path / "cut")) == stop + 2
-    second = _trainer(shards, tmp_path / "cut")
+    second = _trainer(shards, tmp_path / "cut", kind=kind)
     torch.manual_seed(99)  # whatever happened before in the process must not matter
     assert second.resume()
     assert second.step == stop
@@ -152,6 +233,7 @@ def test_settings_must_be_those_of_the_run(shards: TokenShards, tmp_path: Path) 
         (_trainer(shards, tmp_path, dataclasses.replace(QUICK, steps=20)), "steps was 12 and is now 20"),
         (_trainer(shards, tmp_path, batch_size=9), "data.batch_size was 8 and is now 9"),
         (_trainer(shards, tmp_path, dropout=0.2), "model.hidden_dropout_prob was 0.1 and is now 0.2"),
+        (_trainer(shards, tmp_path, kind="gpt"), "data.next_sentence was True and is now False"),
     ]
     for trainer, message in changed:
         with pytest.raises(UserError, match=f"--resume: {message}"):
@@ -169,10 +251,7 @@ def test_a_step_of_many_batches_is_the_step_of_one(shards: TokenShards, tmp_path
         batches = (
             list(_take(trainer, 4)) if accumulation == 4 else _joined(_take(_trainer(shards, tmp_path, QUICK, 4), 4))
         )
-        trainer.optimizer.step = lambda: None  # type: ignore[method-assign, assignment]
-        trainer.optimizer.zero_grad = lambda: None  # type: ignore[method-assign, assignment]
-        trainer._step(iter(batches))
-        gradients.append({name: p.grad.clone() for name, p in trainer.model.named_parameters() if p.grad is not None})
+        gradients.append(_gradient_of_a_step(trainer, iter(batches)))
     for name, one in gradients[0].items():
         assert torch.allclose(one, gradients[1][name], atol=1e-6), name
 
@@ -211,6 +290,10 @@ def test_a_checkpoint_is_a_model_folder(shards: TokenShards, tmp_path: Path) -> 
     model = transformers.BertForPreTraining.from_pretrained(folder)
     assert torch.equal(model.cls.predictions.bias, trainer.model.decoder_bias)
     assert transformers.BertTokenizerFast.from_pretrained(folder).vocab_size == 900
+    gpt = _trainer(shards, tmp_path / "gpt", dataclasses.replace(QUICK, steps=4), kind="gpt")
+    gpt.run(progress=False)
+    twin = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "gpt" / "checkpoints" / "checkpoint-00000004")
+    assert torch.equal(twin.transformer.wte.weight, gpt.model.state_dict()["embeddings.word.weight"])
     state = json.loads((folder / "state.json").read_text())
     assert (state["step"], len(state["position"])) == (12, 3)
 
