@@ -33,7 +33,7 @@ def save(folder: Path, step: int, write: Callable[[Path], None], keep: int) -> P
 
     Args:
         folder: of all checkpoints of a run.
-        write: fills the folder that it is given.
+        write: fills the folder that it is given, and folders in it.
 
     Returns:
         The folder of the new checkpoint, named after the step.
@@ -47,9 +47,10 @@ def save(folder: Path, step: int, write: Callable[[Path], None], keep: int) -> P
         folder.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
         write(temporary)
-        digests = {path.name: _sha256(path) for path in sorted(temporary.iterdir())}
+        files = sorted(path for path in temporary.rglob("*") if path.is_file())
+        digests = {path.relative_to(temporary).as_posix(): _sha256(path) for path in files}
         write_text(temporary / MANIFEST, json.dumps({"step": step, "sha256": digests}, indent=1) + "\n")
-        for path in [*temporary.iterdir(), temporary]:
+        for path in [*temporary.rglob("*"), temporary]:
             _flush(path)
         temporary.chmod(0o755)
         if target.exists():  # a damaged one that the run had to pass over

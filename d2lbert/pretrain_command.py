@@ -119,6 +119,7 @@ def pretrain(
     static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
     save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
     keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
+    sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)
@@ -151,7 +152,7 @@ def pretrain(
     longest = getattr(sizes, kind.positions)
     if max_length > longest:
         raise UserError(f"--max-length is {max_length}: this model takes up to {longest} tokens")
-    world = World.join()
+    world = World.join(sharded)
     if world.rank == 0:
         _open_or_prepare(paths, out / "data", vocab, vocab_size, cased, preparation, workers, resume)
     world.wait()

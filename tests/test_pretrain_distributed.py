@@ -1,9 +1,10 @@
-"""``d2lbert pretrain`` under ``torchrun``: two processes do what one does, and a killed one is replaced."""
+"""``torchrun`` and ``d2lbert pretrain``: two processes, whole or sharded, do what one does; a dead one is replaced."""
 
 from __future__ import annotations
 
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 COMMAND = ["-m", "d2lbert.cli", "pretrain"]
-SMALL = ["--config", "tiny", "--max-length", "32", "--batch-size", "8", "--accumulation", "2", "--lr", "1e-3"]
+SMALL = ["--config", "tiny", "--max-length", "32", "--batch-size", "8", "--accumulation", "4", "--lr", "1e-3"]
 LONG_ENOUGH = 600  # seconds after which a run that hangs is given up
 
 
@@ -50,30 +51,75 @@ def _log(out: Path) -> list[dict[str, str]]:
         return [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in rows]
 
 
+def _run(command: list[str], environment: dict[str, str]) -> str:
+    """Run a command to its end and return what it said on standard error."""
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONG_ENOUGH)
+    assert run.returncode == 0, run.stderr
+    return run.stderr
+
+
+def _check_losses(first: list[dict[str, str]], second: list[dict[str, str]]) -> None:
+    """Compare two logs: the same steps, and all values within 1e-4."""
+    assert [row["step"] for row in first] == [row["step"] for row in second]
+    assert first[-1]["step"] == "40"
+    for one, other in zip(first, second, strict=True):
+        for name, value in one.items():
+            assert (value == "") == (other[name] == "")
+            if value:
+                assert abs(float(value) - float(other[name])) < 1e-4, (one["step"], name)
+
+
 @pytest.fixture(scope="module")
 def two(corpus: Path, environment: dict[str, str]) -> Path:
     """A run of two processes that nothing disturbed."""
     out = corpus.parent / "two"
-    run = subprocess.run(
-        [*_torchrun(2), *_options(corpus, out)], capture_output=True, text=True, env=environment, timeout=LONG_ENOUGH
-    )
-    assert run.returncode == 0, run.stderr
+    _run([*_torchrun(2), *_options(corpus, out)], environment)
+    return out
+
+
+@pytest.fixture(scope="module")
+def sharded(corpus: Path, environment: dict[str, str]) -> Path:
+    """The same run with a part of the model at each process, and all its checkpoints."""
+    out = corpus.parent / "sharded"
+    _run([*_torchrun(2), *_options(corpus, out), "--sharded", "--keep", "9"], environment)
     return out
 
 
 def test_two_processes_have_the_losses_of_one(corpus: Path, two: Path, environment: dict[str, str]) -> None:
     """With dropout: its seed is that of the batch, whichever process computes it."""
     one = corpus.parent / "one"
-    subprocess.run([sys.executable, *_options(corpus, one)], check=True, env=environment, capture_output=True)
-    rows = _log(one), _log(two)
-    assert [row["step"] for row in rows[0]] == ["10", "20", "30", "40"] == [row["step"] for row in rows[1]]
-    for first, second in zip(*rows, strict=True):
-        for name, value in first.items():
-            assert (value == "") == (second[name] == "")
-            if value:
-                assert abs(float(value) - float(second[name])) < 1e-4, (first["step"], name)
+    _run([sys.executable, *_options(corpus, one)], environment)
+    _check_losses(_log(one), _log(two))
     weights = [load_file(out / "model.safetensors") for out in (one, two)]
     assert all(np.abs(weights[0][name] - weights[1][name]).max() < 1e-3 for name in weights[0])
+
+
+def test_sharded_processes_have_the_losses_of_whole_ones(two: Path, sharded: Path) -> None:
+    _check_losses(_log(two), _log(sharded))
+    found, expected = (load_file(out / "model.safetensors") for out in (sharded, two))
+    assert all(np.abs(found[name] - expected[name]).max() < 1e-3 for name in expected)
+    parts = (sharded / "checkpoints" / "checkpoint-00000020" / "state").iterdir()
+    sizes = [sum(tensor.nbytes for tensor in load_file(part).values()) for part in parts]
+    assert len(sizes) == 2
+    assert max(sizes) < 0.55 * sum(sizes)  # each process wrote its half
+
+
+@pytest.mark.parametrize("processes", [1, 4])
+def test_a_sharded_run_goes_on_with_any_number_of_processes(
+    corpus: Path, sharded: Path, environment: dict[str, str], tmp_path: Path, processes: int
+) -> None:
+    """What two processes had saved after step 20, as if they had been stopped then, is taken up by one, or by four."""
+    out = tmp_path / "out"
+    shutil.copytree(sharded / "checkpoints", out / "checkpoints")
+    for folder in sorted((out / "checkpoints").iterdir())[4:]:
+        shutil.rmtree(folder)
+    start = [sys.executable] if processes == 1 else _torchrun(processes)
+    more = [] if processes == 1 else ["--sharded"]
+    errors = _run([*start, *_options(corpus, out), *more, "--resume"], environment)
+    assert "going on after step 20" in errors
+    _check_losses(_log(sharded)[2:], _log(out))
+    found, expected = (load_file(folder / "model.safetensors") for folder in (out, sharded))
+    assert all(np.abs(found[name] - expected[name]).max() < 1e-3 for name in expected)
 
 
 def test_a_killed_worker_is_replaced_without_losing_data(

@@ -19,14 +19,13 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import nn
 from tqdm import tqdm
 
@@ -41,12 +40,12 @@ from d2lbert.torch.losses import mean_cross_entropy
 from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
 from d2lbert.torch.pretrainable import Answering, Pretrainable
 from d2lbert.torch.runtime import World
+from d2lbert.torch.sharded_state import gather, load_state, save_state
 
 CHECKPOINTS = "checkpoints"
 LOG = "log.csv"
-_OPTIMIZER_FILE = "optimizer.safetensors"
-_STATE_FILE = "state.json"
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+_STATE_FOLDER = "state"  # weights and moments
+_NUMBERS_FILE = "state.json"
 
 # What may change between a run and its continuation: it touches no weight.
 _MAY_CHANGE = ("keep", "save_every", "log_every", "validate_every", "validation_batches")
@@ -158,7 +157,7 @@ class Trainer:
     def _step(self, batches: Iterator[tuple[Questions, Position]]) -> dict[str, float]:
         """Make one step, and return its losses."""
         settings, world = self.settings, self.world
-        self.model.train()
+        self.parallel.train()
         # Every process prepares all batches of the step, for a hundredth of the time that the model takes, and works
         # on its share. So it knows the sums by which the means must be divided, and no number of processes or of
         # batches changes what a step computes.
@@ -176,7 +175,7 @@ class Trainer:
             torch.manual_seed(_dropout_seed(settings.seed, self.step, number))
             wait = contextlib.nullcontext() if number == mine[-1] else world.no_sync(self.parallel)
             with wait:
-                answers, shares = self._answer(self.parallel, taken[number][0]), (counts[number] / asked).tolist()
+                answers, shares = self._answer(taken[number][0]), (counts[number] / asked).tolist()
                 parts = [mean_cross_entropy(*answer) * share for answer, share in zip(answers, shares, strict=True)]
                 (sum(parts) * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
             sums += torch.stack([part.detach() for part in parts])
@@ -191,10 +190,10 @@ class Trainer:
             raise UserError(f"the loss became {sum(found)} at step {self.step}: lower the learning rate")
         return {"learning_rate": rate, **dict(zip(_columns(self.data.questions)[0], found, strict=True))}
 
-    def _answer(self, answer: Callable[[Any], Any], batch: Questions) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def _answer(self, batch: Questions) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return for each question the model's logits (N, C) and the right answers (N,)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            logits = answer(batch)
+            logits = self.parallel(batch)
         return [(logits[name], torch.from_numpy(right).to(self.device)) for name, right in batch.answers.items()]
 
     @torch.no_grad()
@@ -202,11 +201,11 @@ class Trainer:
         """Return losses and accuracies on held-out documents, always on the same batches with the same masks."""
         if self.dev is None:
             return {}
-        self.model.eval()
+        self.parallel.eval()
         asked = np.zeros(len(self.dev.questions))
         losses, right = np.zeros_like(asked), np.zeros_like(asked)
         for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            answers, counts = self._answer(self.model.answer, batch), _counts(batch)
+            answers, counts = self._answer(batch), _counts(batch)
             losses += [float(mean_cross_entropy(*answer)) for answer in answers] * counts
             right += [int((logits.argmax(-1) == targets).sum()) for logits, targets in answers]
             asked += counts
@@ -215,23 +214,44 @@ class Trainer:
         return dict(zip(names, means.tolist(), strict=True))
 
     def save(self) -> None:
-        """Write a checkpoint; of many processes, the first does."""
+        """Write a checkpoint: the first process makes the folder, each puts its part of the state in."""
         if self.world.rank == 0:
             checkpoints.save(self.out / CHECKPOINTS, self.step, self._write, self.settings.keep)
+        else:
+            self._write_state(Path(self.world.share()))
         self.world.wait()
 
     def _write(self, folder: Path) -> None:
         """Fill the folder of a checkpoint. It is a model folder, too: ``transformers`` loads it."""
-        self.model.save_pretrained(folder)
+        self._write_state(Path(self.world.share(str(folder)))).save_pretrained(folder)
         self.data.shards.tokenizer().save_pretrained(folder)
-        state = {
-            f"{moment}.{name}": self.optimizer.state[parameter][moment].contiguous()
-            for name, parameter in self.model.named_parameters()
-            for moment in _MOMENTS
-        }
-        save_file(state, folder / _OPTIMIZER_FILE)
         numbers = {"step": self.step, "position": self.position, "tokens": self.tokens, "run": self._description()}
-        write_text(folder / _STATE_FILE, json.dumps(numbers, indent=1) + "\n")
+        write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
+
+    def _write_state(self, folder: Path) -> Pretrainable:
+        """Write weights and moments, and return the whole model. Every process must call it."""
+        save_state(folder / _STATE_FOLDER, self._state(), self.world)
+        return self._whole()
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """Return weights and moments, sharded ones as they are; the moments are zero before the first step."""
+        state = {}
+        for name, parameter in self.model.named_parameters():
+            moments = self.optimizer.state[parameter]
+            if not moments:
+                moments["step"] = torch.zeros((), device=self.device)
+                moments |= {moment: torch.zeros_like(parameter) for moment in ("exp_avg", "exp_avg_sq")}
+            state[f"weight.{name}"] = parameter.detach()
+            state |= {f"{moment}.{name}": moments[moment] for moment in ("step", "exp_avg", "exp_avg_sq")}
+        return state
+
+    def _whole(self) -> Pretrainable:
+        """Return the model; of a sharded one a copy that has all weights. Every process must call it."""
+        if not self.world.sharded:
+            return self.model
+        whole = type(self.model)(self.model.config)
+        whole.load_state_dict(gather(self.model.state_dict()))
+        return whole
 
     def resume(self) -> bool:
         """Go back to the newest whole checkpoint of ``out``; False where there is none yet.
@@ -242,16 +262,12 @@ class Trainer:
         folder = checkpoints.newest(self.out / CHECKPOINTS)
         if folder is None:
             return False
-        numbers = read_json(folder / _STATE_FILE)
+        numbers = read_json(folder / _NUMBERS_FILE)
         for name, value in self._description().items():
             before = numbers["run"].get(name)
             if before != value:
                 raise UserError(f"--resume: {name} was {before} and is now {value}; give what it was, or another --out")
-        loaded = type(self.model).from_pretrained(folder)
-        self.model.load_state_dict(loaded.state_dict())
-        state = load_file(folder / _OPTIMIZER_FILE, device=str(self.device))
-        for name, parameter in self.model.named_parameters():
-            self.optimizer.state[parameter] = {moment: state[f"{moment}.{name}"] for moment in _MOMENTS}
+        load_state(folder / _STATE_FOLDER, self._state(), self.world)
         self.step, self.tokens = numbers["step"], numbers["tokens"]
         self.position = Position(*numbers["position"])
         return True
@@ -266,9 +282,10 @@ class Trainer:
 
     def finish(self, tokenizer: WordPiece) -> None:
         """Write the trained model into ``out``."""
+        whole = self._whole()
         if self.world.rank == 0:
             tokenizer.save_pretrained(self.out)
-            self.model.save_pretrained(self.out)
+            whole.save_pretrained(self.out)
 
 
 def _dropout_seed(seed: int, step: int, number: int) -> int:

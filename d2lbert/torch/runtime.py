@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from d2lbert.data.batching import Batch
@@ -47,14 +49,17 @@ class World:
     Fields:
         rank: its number, from 0.
         size: how many there are.
+        sharded: whether each process keeps a part of the weights, gradients and moments (Rajbhandari et al. 2020), or
+            all of them.
     """
 
     rank: int = 0
     size: int = 1
+    sharded: bool = False
 
     @classmethod
-    def join(cls) -> World:
-        """Meet the other processes that ``torchrun`` has started; alone where it has not."""
+    def join(cls, sharded: bool = False) -> World:
+        """Meet the other processes that ``torchrun`` has started; alone, and whole, where it has not."""
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not distributed.is_initialized():
@@ -65,7 +70,7 @@ class World:
             attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
             store = distributed.PrefixStore(f"attempt {attempt}", store)
             distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
-        return cls(distributed.get_rank(), distributed.get_world_size())
+        return cls(distributed.get_rank(), distributed.get_world_size(), sharded)
 
     @property
     def device(self) -> torch.device:
@@ -74,12 +79,42 @@ class World:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if device.type == "cuda" else device
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the model whose gradients are averaged over all processes."""
-        return DistributedDataParallel(model) if self.size > 1 else model
+        """Return the model whose gradients are averaged over all processes. Make the optimiser after it.
 
-    def no_sync(self, model: nn.Module) -> contextlib.AbstractContextManager[Any]:
-        """Return a context in which gradients add up and are not yet averaged."""
-        return model.no_sync() if isinstance(model, DistributedDataParallel) else contextlib.nullcontext()
+        A sharded model gathers the weights of one block at a time; what stands outside of the blocks, embeddings and
+        heads, is gathered for the whole step.
+        """
+        if self.size == 1:
+            return model
+        if not self.sharded:
+            return DistributedDataParallel(model)
+        mesh = init_device_mesh(self.device.type, (self.size,))
+        for module in list(model.modules()):
+            if isinstance(module, nn.ModuleList):
+                for block in module:
+                    fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        return model
+
+    @contextlib.contextmanager
+    def no_sync(self, model: nn.Module) -> Iterator[None]:
+        """In this context gradients add up and are not yet averaged."""
+        if isinstance(model, DistributedDataParallel):
+            with model.no_sync():
+                yield
+        elif isinstance(model, FSDPModule):
+            model.set_requires_gradient_sync(False)
+            yield
+            model.set_requires_gradient_sync(True)
+        else:
+            yield
+
+    def share(self, value: str = "") -> str:
+        """Return the text that the first process gave."""
+        values = [value]
+        if self.size > 1:
+            distributed.broadcast_object_list(values)
+        return values[0]
 
     def add(self, values: Tensor) -> Tensor:
         """Return the sum over all processes."""
