@@ -38,8 +38,8 @@ ORIGIN_FILE = "origin.json"
 
 
 def hub_folder(entry: ModelEntry) -> Path:
-    """Return the folder in the cache for a model of the hub, whether it is there or not."""
-    return cache_folder() / "models" / entry.label.replace(":", "-")
+    """Return the folder in the cache for a model of the hub, whether it is there or not; each revision has its own."""
+    return cache_folder() / "models" / f"{entry.label.replace(':', '-')}-{entry.revision[:8]}"
 
 
 def is_cached(entry: ModelEntry) -> bool:
@@ -69,9 +69,10 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
             _write_digests(entry, folder, digests)
             (folder / entry.weights).unlink()
     # The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
-    if not (folder / CONFIG_FILE).is_file():
+    config = json.dumps(entry.config.to_dict(), indent=2) + "\n"
+    if not (folder / CONFIG_FILE).is_file() or (folder / CONFIG_FILE).read_text(encoding="utf-8") != config:
         WordPiece.from_file(folder / VOCABULARY_FILE, entry.lowercase).save_settings(folder)
-        write_text(folder / CONFIG_FILE, json.dumps(entry.config.to_dict(), indent=2) + "\n")
+        write_text(folder / CONFIG_FILE, config)
     if believed:
         warnings.warn(
             f"{entry.label}: no checksum of {' and '.join(believed)} was known beforehand; their sha256 is now written "

@@ -83,8 +83,10 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
     if wanted is None and len(known) == 1:
         return known[0]
     if wanted is None:
-        raise UserError(f"model {name!r} has several data sets: choose a dataset_name, as in {known[0].label}, of "
-                        f"{', '.join(datasets)}")  # fmt: skip
+        choices = ", ".join(datasets)
+        raise UserError(
+            f"model {name!r} has several data sets: choose a dataset_name, as in {known[0].label}, of {choices}"
+        )
     if datasets == [""]:
         raise UserError(f"model {name!r} has no data set {wanted!r}: leave dataset_name out")
     if wanted not in datasets:

@@ -159,6 +159,22 @@ def test_a_missing_pooler_is_new_and_said(hub: Hub) -> None:
         BertForPretraining.from_pretrained(TINY)
 
 
+def test_a_corrected_table_corrects_the_cache(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ENTRIES[TINY]
+    publish(hub, entry, state_of(reference_model(entry), gamma=True, prefix=True))
+    quietly(TINY)
+    corrected = dataclasses.replace(entry, config=entry.config.replace(hidden_act="relu"))
+    monkeypatch.setattr(zoo_table, "entries", lambda: (corrected,))
+    model, _ = get_model(TINY)
+    assert model.config.hidden_act == "relu"
+    assert len(hub.asked) == 2
+    newer = dataclasses.replace(entry, revision="0" * 40)
+    monkeypatch.setattr(zoo_table, "entries", lambda: (newer,))
+    publish(hub, newer, state_of(reference_model(entry), gamma=True, prefix=True))
+    quietly(TINY)
+    assert len(hub.asked) == 4
+
+
 def test_without_weights_only_the_vocabulary_is_fetched(hub: Hub) -> None:
     entry = ENTRIES[CHINESE]
     publish(hub, entry, {})

@@ -87,6 +87,12 @@ def test_names_tell_sizes_and_case(entry: ModelEntry) -> None:
         assert entry.lowercase
 
 
+def test_ernie_is_another_network_than_bert() -> None:
+    ernie, bert = find_entry("ernie_12_768_12").config, find_entry("bert_12_768_12:wiki_cn_cased").config
+    assert (ernie.hidden_act, ernie.max_position_embeddings, ernie.layer_norm_eps) == ("relu", 513, 1e-5)
+    assert (bert.hidden_act, bert.max_position_embeddings, bert.layer_norm_eps) == ("gelu", 512, 1e-12)
+
+
 def test_size_on_the_hub_fits_the_sizes_of_the_network() -> None:
     """Four bytes a parameter of encoder and pooler; the heads of pretraining add no more than a hundredth."""
     for entry in entries():
