@@ -12,13 +12,13 @@ from types import ModuleType
 
 import numpy as np
 from mxnet import nd
-from mxnet.gluon import Parameter, nn
+from mxnet.gluon import nn
 
 from d2lbert import weights
 from d2lbert.config import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, same_sequence
-from d2lbert.mxnet.hybrid import Block
+from d2lbert.mxnet.hybrid import Block, shared_names
 from d2lbert.mxnet.transformer import TransformerEncoder, initialize
 
 
@@ -177,7 +177,7 @@ class BertModel(Block):
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
-        parameters = self._parameters()
+        parameters = shared_names(self)
         shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
         chosen = weights.select(tensors, weights.bert_names(self.config.num_hidden_layers), shapes, origin)
         for name, array in chosen.items():
@@ -185,26 +185,13 @@ class BertModel(Block):
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
-        parameters = self._parameters()
+        parameters = shared_names(self)
         names = weights.bert_names(self.config.num_hidden_layers)
         return {theirs: parameters[ours].data().asnumpy() for ours, theirs in names.items()}
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` so that ``transformers.BertModel`` loads them."""
         weights.write_folder(folder, self.config, self.tensors())
-
-    def _parameters(self) -> dict[str, Parameter]:
-        """Return the parameters under the names that both editions share.
-
-        A name is the path of attributes, such as ``encoder.blocks.0.attention.query.weight``. Only LayerNorm's two
-        differ: gamma and beta in MXNet, weight and bias in PyTorch and in Hugging Face's files.
-        """
-        shared = {"gamma": "weight", "beta": "bias"}
-        parameters = {}
-        for name, parameter in self._collect_params_with_prefix().items():
-            path, _, kind = name.rpartition(".")
-            parameters[f"{path}.{shared.get(kind, kind)}"] = parameter
-        return parameters
 
 
 def _keep(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:

@@ -34,3 +34,18 @@ def is_array(x: Any) -> TypeGuard[Any]:
 def operations(x: Any) -> ModuleType:
     """Return the module with the operations for x: ``mx.nd`` for an array, ``mx.sym`` for a symbol."""
     return nd if is_array(x) else sym
+
+
+def shared_names(block: gluon.Block) -> dict[str, gluon.Parameter]:
+    """Return the trained parameters, each once, under the names that both editions share.
+
+    A name is the path of attributes, such as ``encoder.blocks.0.attention.query.weight``. Only LayerNorm's two differ:
+    gamma and beta in MXNet, weight and bias in PyTorch and in Hugging Face's files.
+    """
+    greek = {"gamma": "weight", "beta": "bias"}
+    found: dict[str, gluon.Parameter] = {}
+    for name, parameter in block._collect_params_with_prefix().items():
+        path, _, kind = name.rpartition(".")
+        if parameter.grad_req != "null" and not any(parameter is other for other in found.values()):
+            found[f"{path}.{greek.get(kind, kind)}"] = parameter
+    return found

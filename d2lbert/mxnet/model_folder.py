@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mxnet import gluon, nd
+from mxnet import nd
 
 from d2lbert import weights
+from d2lbert.mxnet.hybrid import shared_names
 
 
 def save_model(model: Any, folder: str | Path) -> None:
     """Write the configuration and the parameters of a model, each file atomically; shared tensors once."""
-    tensors = {name: parameter.data().asnumpy() for name, parameter in _parameters(model).items()}
+    tensors = {name: parameter.data().asnumpy() for name, parameter in shared_names(model).items()}
     weights.write_folder(folder, model.config, tensors)
 
 
@@ -24,19 +25,8 @@ def load_model(model_class: Any, config_class: Any, folder: str | Path) -> Any:
     """
     path = Path(folder)
     model = model_class(config_class.from_json(path / weights.CONFIG_FILE))
-    parameters = _parameters(model)
+    parameters = shared_names(model)
     shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     for name, array in weights.match(weights.read_tensors(path), shapes, path).items():
         parameters[name].set_data(nd.array(array))
     return model
-
-
-def _parameters(model: gluon.Block) -> dict[str, gluon.Parameter]:
-    """Return the trained parameters, each once, under the names of the PyTorch edition."""
-    shared = {"gamma": "weight", "beta": "bias"}
-    found: dict[str, gluon.Parameter] = {}
-    for name, parameter in model._collect_params_with_prefix().items():
-        path, _, kind = name.rpartition(".")
-        if parameter.grad_req != "null" and not any(parameter is other for other in found.values()):
-            found[f"{path}.{shared.get(kind, kind)}"] = parameter
-    return found
