@@ -2,8 +2,10 @@
 
 from d2lbert.data.examples import (
     Analogy,
+    Answer,
     Document,
     Pair,
+    Question,
     ScoredPair,
     Sentence,
     TaggedSentence,
@@ -16,8 +18,10 @@ from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_s
 
 __all__ = [
     "Analogy",
+    "Answer",
     "Document",
     "Pair",
+    "Question",
     "SampleDataWarning",
     "ScoredPair",
     "Sentence",

@@ -50,6 +50,8 @@ class DataSet:
         samples: the same for the stand-in, relative to ``data/samples/<folder>``; empty where there is none.
         cut: where train and dev are one file, every so many-th example is dev and the others are train; 0 where each
             split has files of its own.
+        cut_by: a field of the examples; those with the same value in it, such as the questions about one article, are
+            not parted by the cut. Empty where each example stands alone.
     """
 
     name: str
@@ -64,6 +66,7 @@ class DataSet:
     splits: dict[str, tuple[str, ...]]
     samples: dict[str, tuple[str, ...]]
     cut: int = 0
+    cut_by: str = ""
 
     @property
     def size(self) -> int:
@@ -116,6 +119,7 @@ def _entry(name: str, table: dict[str, Any]) -> DataSet:
         splits=_splits(table.get("splits", {})),
         samples=_splits(table.get("samples", {})),
         cut=table.get("cut", 0),
+        cut_by=table.get("cut_by", ""),
     )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
+import operator
 import os
 import warnings
 from collections.abc import Iterator
@@ -127,14 +129,22 @@ def _examples(name: str, split: str) -> Iterator[Any]:
         # The warning points at the caller of load or read. A page may show it, so it names no folder of this machine.
         warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
     examples = _read_files(entry.format, [found.folder / file for file in found.splits[split]])
-    return examples if entry.cut == 0 or split == "test" else _cut(examples, entry.cut, split)
+    return examples if entry.cut == 0 or split == "test" else _cut(examples, entry, split)
 
 
-def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
-    """Share the examples of one file: the last of ``every`` goes to dev, the others to train."""
-    for number, example in enumerate(examples, start=1):
-        if (number % every == 0) == (split == "dev"):
-            yield example
+def _cut(examples: Iterator[Any], entry: DataSet, split: str) -> Iterator[Any]:
+    """Share the examples of one file: the last of every ``cut`` goes to dev, the others to train.
+
+    Where the entry names a field, examples that follow each other with the same value in it count as one.
+    """
+    groups = (
+        itertools.groupby(examples, key=operator.attrgetter(entry.cut_by))
+        if entry.cut_by
+        else ((None, [example]) for example in examples)
+    )
+    for number, (_, group) in enumerate(groups, start=1):
+        if (number % entry.cut == 0) == (split == "dev"):
+            yield from group
 
 
 def _find(entry: DataSet) -> _Found:
@@ -168,6 +178,7 @@ def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
 _READERS: dict[str, Any] = {
     **formats.READERS["pair"],
     **formats.READERS["tagging"],
+    **formats.READERS["question_answering"],
     **formats.READERS["classification"],  # last: a named set in "glue-tsv" holds single sentences
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,
