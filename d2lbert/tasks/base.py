@@ -18,7 +18,7 @@ from d2lbert.text import Encoding, WordPiece
 
 # The tasks of the command line; those that are not built yet are named so that the message can say so.
 TASKS = ("classification", "pair", "tagging", "question_answering", "multiple_choice")
-BUILT = ("classification", "pair", "tagging")
+BUILT = ("classification", "pair", "tagging", "question_answering")
 
 # The target of a token that has no label: it takes no part in the loss.
 IGNORED = -100
@@ -30,6 +30,7 @@ class Loss(enum.Enum):
     LABEL = "cross-entropy of the label of a text; target: its index"
     SCORE = "squared error of the one output of a text; target: a number"
     TOKENS = "cross-entropy of the labels of tokens; target: (length,) indices, IGNORED where there is none"
+    SPAN = "mean cross-entropy of a span's first and last token; target: (2,) places, IGNORED where there is none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,13 @@ class Input:
         encodings: one, or, where texts compete with each other, one for each.
         target: what the model should answer, in the form that the task's loss wants; None where it is not known.
         example: the place of the example that it is of. A long example may be cut into several inputs.
+        begin: of a text cut into windows, the piece at which this one begins.
     """
 
     encodings: tuple[Encoding, ...]
     target: Any
     example: int
+    begin: int = 0
 
 
 class Task(Protocol):
