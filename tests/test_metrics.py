@@ -85,7 +85,8 @@ def test_without_sacrebleu_one_line_says_what_to_install(monkeypatch: pytest.Mon
         ("Zürich", ["Zurich"], 0, 0),  # accents count
         ("in Seattle", ["Seattle"], 0, 2 / 3),
         ("Seattle, Washington", ["Seattle"], 0, 2 / 3),
-        ("Seattle Seattle", ["Seattle"], 0, 2 / 3),  # a bag, not a set
+        ("Seattle Seattle", ["Seattle"], 0, 2 / 3),  # a word counts as often as both have it
+        ("la la", ["la la land"], 0, 4 / 5),
         ("Washington Seattle", ["Seattle, Washington"], 0, 1),  # order does not count
         ("one two three", ["four"], 0, 0),
         ("in Seattle", ["Paris", "Seattle", "in Seattle now"], 0, 4 / 5),  # the best of several

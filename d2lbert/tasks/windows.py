@@ -46,18 +46,15 @@ def cut_into_windows(length: int, room: int, stride: int | None = None) -> list[
 def most_context(windows: Sequence[Window]) -> list[np.ndarray]:
     """Tell for each window which of its pieces have no more context in any other window: (length,) of True and False.
 
-    The context of a piece in a window is the distance to the nearest place where the window cuts the text; the text's
-    own beginning and end cut nothing off. Where two windows are equal, the first has it. Every piece is True in one
-    window only.
+    The context of a piece in a window is its distance to the nearer end of the window. Where two windows are equal, the
+    first has it. Every piece is True in one window only.
     """
     length = windows[-1].end
     best = np.full(length, -1)  # the most context so far, and the window that gives it
     owner = np.zeros(length, dtype=np.int64)
     for number, (begin, end) in enumerate(windows):
         places = np.arange(begin, end)
-        left = places - begin if begin > 0 else np.full(len(places), length)
-        right = end - 1 - places if end < length else np.full(len(places), length)
-        context = np.minimum(left, right)
+        context = np.minimum(places - begin, end - 1 - places)
         more = context > best[begin:end]
         owner[begin:end][more] = number
         best[begin:end][more] = context[more]

@@ -84,7 +84,7 @@ def test_a_wrong_question_is_one_line(tmp_path: Path, entry: Any, message: str) 
 def test_a_wrong_file_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match="wrong.json") as caught:
+    with pytest.raises(UserError, match=r"wrong\.json") as caught:
         list(squad(path))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -57,12 +57,14 @@ def test_windows_by_hand() -> None:
     assert cut_into_windows(4, 4) == [(0, 4)]
     assert cut_into_windows(3, 1) == [(0, 1), (1, 2), (2, 3)]
     owned = most_context(cut_into_windows(7, 4))
-    # Piece 2 is one step from the cut after 3 and at the cut before 2; the first of equals has piece 3.
+    # Piece 2 is one step from the end of the first window, and at the beginning of the second.
     assert [mine.tolist() for mine in owned] == [
         [True, True, True, False],
         [False, True, True, False],
         [False, True, True],
     ]
+    # Piece 2 is one step from an end in both windows: the first has it.
+    assert most_context(cut_into_windows(5, 4, 1))[0].tolist() == [True, True, True, False]
     with pytest.raises(UserError, match="stride 5 does not fit windows of 4"):
         cut_into_windows(7, 4, 5)
     with pytest.raises(UserError, match="no room is left"):
