@@ -17,8 +17,8 @@ from d2lbert.errors import UserError
 def squad(path: str | Path) -> Iterator[Question]:
     """Read ``data`` -> articles -> ``paragraphs`` -> ``context`` and ``qas`` (Rajpurkar et al. 2016, 2018).
 
-    A question without ``answers`` in it is to be predicted. With ``is_impossible``, or with an empty list of answers,
-    the text does not answer it. Every answer must stand in its text, at the character that it names.
+    With ``is_impossible``, or with an empty list of answers, the text does not answer the question. Every answer must
+    stand in its text, at the character that it names.
 
     Raises:
         UserError: the file is missing, damaged, no JSON or laid out differently, a text is empty, or an answer does not
@@ -39,8 +39,6 @@ def _question(path: str | Path, entry: Any, context: str, title: str) -> Questio
     question = _text(path, entry, "question", place)
     if entry.get("is_impossible", False):
         return Question(question, context, (), name, title)
-    if "answers" not in entry:
-        return Question(question, context, None, name, title)
     answers = tuple(_answer(path, found, context, place) for found in _items(path, entry, "answers", place))
     return Question(question, context, answers, name, title)
 

@@ -28,15 +28,15 @@ def _entry(start: Any, text: Any = "Norway", **more: Any) -> dict[str, Any]:
     return {"id": "q1", "question": "Where?", "answers": [{"text": text, "answer_start": start}], **more}
 
 
-def test_answered_impossible_and_open_questions(tmp_path: Path) -> None:
+def test_answered_and_impossible_questions(tmp_path: Path) -> None:
     impossible = _entry(16, is_impossible=True)  # SQuAD 2.0 gives a plausible answer beside it; it is not one
     unanswered = {"id": 2, "question": "Why?", "answers": []}
-    path = _file(tmp_path, _entry(16), impossible, unanswered, {"question": "Who?"})
+    path = _file(tmp_path, _entry(16), impossible, unanswered, {"question": "Who?", "is_impossible": True})
     assert list(squad(path)) == [
         Question("Where?", TEXT, (Answer("Norway", 16),), "q1", "Oslo"),
         Question("Where?", TEXT, (), "q1", "Oslo"),
         Question("Why?", TEXT, (), "2", "Oslo"),
-        Question("Who?", TEXT, None, "", "Oslo"),
+        Question("Who?", TEXT, (), "", "Oslo"),
     ]
 
 
@@ -57,6 +57,7 @@ def test_a_packed_file_with_a_byte_order_mark(tmp_path: Path) -> None:
         (_entry(3, ""), "an answer to question q1 has no 'text', or it is empty"),
         (_entry(3, None), "has no 'text'"),
         ({"id": "q1", "question": " "}, "question q1 has no 'question', or it is empty"),
+        ({"id": "q1", "question": "Where?"}, "question q1 has no list 'answers'"),
         ({"question": "Where?", "answers": "Norway"}, "question without an id has no list 'answers'"),
         ("Where?", "question without an id has no 'question'"),
     ],
