@@ -19,7 +19,7 @@ from record import ROOT, Record, spread
 
 from d2lbert import data
 from d2lbert.files import write_text
-from d2lbert.tasks.named import fitting_examples, task_of_examples
+from d2lbert.tasks.named import fitting_examples, named_task
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
 from d2lbert.torch.runtime import best_device, seed_everything
@@ -69,7 +69,7 @@ def read(name: str, plan: Plan) -> tuple[list[Any], list[Any], list[Any]]:
 def run(name: str, plan: Plan, seed: int) -> dict[str, Any]:
     """Train with one seed; return the scores, the history and some of the mistakes."""
     train, choice, scored = read(name, plan)
-    task = task_of_examples(plan.task, train)
+    task = named_task(plan.task).of_examples(train)
     seed_everything(seed)
     encoder, tokenizer = get_model("minilm")
     head = BertForTokenClassification if plan.task == "tagging" else BertForSequenceClassification

@@ -15,7 +15,7 @@ from typing import Any
 from record import Record, spread
 
 from d2lbert import data
-from d2lbert.tasks.named import task_of_examples
+from d2lbert.tasks.named import named_task
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import best_device, seed_everything
@@ -43,7 +43,7 @@ def measure(name: str, options: argparse.Namespace, pretrained: bool) -> dict[st
     kind, score = TASKS[name]
     examples, dev = data.load(name, "train"), data.load(name, "dev")
     train = [example for number, example in enumerate(examples) if number % EVERY]
-    held_out, task = examples[::EVERY], task_of_examples(kind, examples)
+    held_out, task = examples[::EVERY], named_task(kind).of_examples(examples)
     found: dict[float, float] = {}
     for rate in LEARNING_RATES:
         settings = Training(epochs=options.epochs, learning_rate=rate, seed=options.seeds[0], best_by=score)

@@ -21,19 +21,24 @@ from d2lbert import checkpoints, data
 from d2lbert.data.formats import guess_format
 from d2lbert.errors import INTERRUPTED, UserError, unknown_name
 from d2lbert.files import writable_folder, write_text
-from d2lbert.tasks.base import BUILT, check_task
-from d2lbert.tasks.named import fitting_examples, task_of_examples, task_of_labels
-from d2lbert.text import split_words
+from d2lbert.tasks.named import NAMED, fitting_examples, named_task
 
 if TYPE_CHECKING:
+    from d2lbert.tasks.base import Task as TaskProtocol
     from d2lbert.text import WordPiece
 
-Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(BUILT))]
+Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(NAMED))]
 Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
 Format = Annotated[
     str | None, typer.Option("--format", help="of a FILE, such as sst2, glue-tsv, mrpc; by its ending otherwise")
 ]
-MaxLength = Annotated[int, typer.Option("--max-length", help="longest input in tokens; the rest is cut off")]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length",
+        help="longest input in tokens; the rest is cut off, or read in windows. By default 128, question_answering 384",
+    ),
+]
 
 
 def finetune(
@@ -47,7 +52,7 @@ def finetune(
     batch_size: Annotated[int, typer.Option("--batch-size")] = 32,
     lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 1e-4,
     seed: Annotated[int, typer.Option("--seed")] = 0,
-    max_length: MaxLength = 128,
+    max_length: MaxLength = None,
     layer_decay: Annotated[float, typer.Option("--layer-decay", help="factor on the rate from layer to layer")] = 1.0,
     patience: Annotated[int, typer.Option("--patience", help="stop after so many epochs without gain; 0: off")] = 0,
     best_by: Annotated[str, typer.Option("--best-by", help="score that chooses the epoch, such as f1")] = "",
@@ -55,24 +60,24 @@ def finetune(
     resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
-    check_task(task)
+    named_task(task)
     workplace = _check_out(out)
     train_examples = _read(task, train, "train", format, None)
-    chosen = task_of_examples(task, train_examples)
+    chosen = named_task(task).of_examples(train_examples)
     dev_examples = _read(task, dev, "dev", format, chosen.labels)
     from d2lbert.torch.bert import BertModel
     from d2lbert.torch.finetuning import Training, fine_tune
     from d2lbert.torch.runtime import best_device, seed_everything
     from d2lbert.zoo import get_model
 
-    settings = Training(
-        epochs=epochs, batch_size=batch_size, learning_rate=lr, seed=seed, max_length=max_length,
-        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced,
-    )  # fmt: skip
     encoder, tokenizer = get_model(model)
     if not isinstance(encoder, BertModel):
         raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
-    _check_length(max_length, encoder.config.max_position_embeddings)
+    length = _length(task, max_length, encoder)
+    settings = Training(
+        epochs=epochs, batch_size=batch_size, learning_rate=lr, seed=seed, max_length=length,
+        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced,
+    )  # fmt: skip
     seed_everything(seed)
     trained = _head(task)(encoder, chosen.labels)
     checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
@@ -85,13 +90,16 @@ def finetune(
             raise
         print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    score = best_by or list(history[0])[4]  # after epoch, loss, seconds and speed come the scores, the first first
+    best = max(history, key=lambda record: record[score])
+    if "best_threshold" in best:
+        trained.null_threshold = best["best_threshold"]
     _save(trained.cpu(), tokenizer, history, workplace, out)
     if checkpoint is not None:
         shutil.rmtree(checkpoint)
-    score = best_by or list(history[0])[4]  # after epoch, loss, seconds and speed come the scores, the first first
     for record in history:
         print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
-    print(json.dumps(max(history, key=lambda record: record[score])))
+    print(json.dumps(best))
 
 
 def evaluate(
@@ -100,7 +108,7 @@ def evaluate(
     data_set: Annotated[str, typer.Option("--data", help="a data set's name or a FILE")],
     split: Annotated[str, typer.Option("--split", help="of a named data set")] = "dev",
     format: Format = None,
-    max_length: MaxLength = 128,
+    max_length: MaxLength = None,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", help="file for the answers; by default in the model's folder")
     ] = None,
@@ -109,15 +117,15 @@ def evaluate(
 
     The answer to every example is written beside it, one JSON object a line.
     """
-    check_task(task)
+    named_task(task)
     from d2lbert.torch.finetuning import evaluate as score
     from d2lbert.torch.runtime import best_device
 
-    trained, tokenizer = _load(task, model, max_length)
-    chosen = task_of_labels(task, trained.labels)
+    trained, tokenizer = _load(task, model)
+    chosen, length = _task_of(task, trained), _length(task, max_length, trained.bert)
     examples = _read(task, data_set, split, format, chosen.labels)
     device = best_device()
-    scores, answers = score(trained.to(device), chosen, tokenizer, examples, max_length, device)
+    scores, answers = score(trained.to(device), chosen, tokenizer, examples, length, device)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
     _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, answers)
     print(json.dumps({**scores, "examples": len(examples)}))
@@ -127,63 +135,39 @@ def predict(
     task: Task,
     model: Model,
     text: Annotated[
-        list[str], typer.Option("--text", help="a text; may be given several times. multiple_choice: the premise, once")
+        list[str],
+        typer.Option(
+            "--text",
+            help="a text; the text to ask (question_answering); the premise (multiple_choice). May be given several times",
+        ),
     ],
     pair: Annotated[
         list[str] | None,
-        typer.Option("--pair", help="the second text of each pair. multiple_choice: a choice; give two or more"),
+        typer.Option("--pair", help="the second text of each pair; the question; or a choice, two or more of them"),
     ] = None,
-    max_length: MaxLength = 128,
+    max_length: MaxLength = None,
 ) -> None:
     """Answer for texts; prints one JSON object a text.
 
     A question with choices is one --text, the premise (for a model of COPA it ends in "What was the cause?" or "What
     happened as a result?"), and one --pair for every choice.
     """
-    check_task(task)
-    _check_texts(task, text, pair or [])
+    named = named_task(task)
+    named.check_texts(task, text, pair or [])
     from d2lbert.torch.finetuning import predict as answer
     from d2lbert.torch.runtime import best_device
 
-    trained, tokenizer = _load(task, model, max_length)
-    chosen = task_of_labels(task, trained.labels)
-    examples = _examples_of_texts(task, text, pair or [], trained.labels)
-    device = best_device()
-    answers = answer(trained.to(device), chosen, tokenizer, examples, max_length, device)
+    trained, tokenizer = _load(task, model)
+    length, device = _length(task, max_length, trained.bert), best_device()
+    examples = named.of_texts(text, pair or [], trained.labels)
+    answers = answer(trained.to(device), _task_of(task, trained), tokenizer, examples, length, device)
     for place, found in enumerate(answers):
-        seconds = {"pair": _short(pair[place])} if pair and task == "pair" else {}
+        seconds = {"pair": _short(pair[place])} if pair and named.seconds == 1 else {}
         print(json.dumps({"text": _short(text[place]), **seconds, **found}))
-
-
-def _examples_of_texts(task: str, texts: Sequence[str], pairs: Sequence[str], labels: Sequence[str]) -> list[Any]:
-    """Return what a task takes, made of the texts of the command line."""
-    if task == "multiple_choice":
-        return [data.ChoiceQuestion(texts[0], tuple(pairs))]
-    if task == "pair":
-        kind = data.ScoredPair if len(labels) == 1 else data.Pair
-        return [kind(first, second) for first, second in zip(texts, pairs, strict=True)]
-    if task == "tagging":
-        return [data.TaggedSentence(tuple(split_words(one, lowercase=False))) for one in texts]
-    return [data.Sentence(one) for one in texts]
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
-
-
-def _check_texts(task: str, texts: Sequence[str], pairs: Sequence[str]) -> None:
-    for option, given in (("--text", texts), ("--pair", pairs)):
-        if not all(one.strip() for one in given):
-            raise UserError(f"{option} is empty: give a text with at least one word")
-    if task == "pair" and len(pairs) != len(texts):
-        raise UserError(f"{len(texts)} --text but {len(pairs)} --pair: give one --pair for each --text")
-    if task == "multiple_choice" and (len(texts) != 1 or len(pairs) < 2):
-        raise UserError(
-            f"{len(texts)} --text and {len(pairs)} --pair: give one --text, the premise, and two or more --pair, "
-            "the choices"
-        )
-    if task not in ("pair", "multiple_choice") and pairs:
-        raise UserError(f"--pair is for the tasks pair and multiple_choice, not for {task}: leave it out")
 
 
 def _read(task: str, source: str, split: str, format: str | None, labels: Sequence[str] | None) -> list[Any]:
@@ -201,12 +185,15 @@ def _head(task: str) -> Any:
     """Return the class of models that a task trains."""
     from d2lbert.torch import heads
 
-    if task == "multiple_choice":
-        return heads.BertForMultipleChoice
-    return heads.BertForTokenClassification if task == "tagging" else heads.BertForSequenceClassification
+    return getattr(heads, named_task(task).head)
 
 
-def _load(task: str, model: str, max_length: int) -> tuple[Any, WordPiece]:
+def _task_of(task: str, trained: Any) -> TaskProtocol:
+    """Return the task that a model was fine-tuned for."""
+    return named_task(task).of_model(trained.labels, getattr(trained, "null_threshold", None))
+
+
+def _load(task: str, model: str) -> tuple[Any, WordPiece]:
     """Load a fine-tuned model and its tokenizer, and check that they fit."""
     from d2lbert.text import WordPiece
     from d2lbert.zoo import check_vocabulary, locate
@@ -215,13 +202,17 @@ def _load(task: str, model: str, max_length: int) -> tuple[Any, WordPiece]:
     trained = _head(task).from_pretrained(folder)
     tokenizer = WordPiece.from_pretrained(folder)
     check_vocabulary(tokenizer, trained.bert.config.vocab_size, folder)
-    _check_length(max_length, trained.bert.config.max_position_embeddings)
     return trained, tokenizer
 
 
-def _check_length(max_length: int, positions: int) -> None:
-    if not 3 <= max_length <= positions:
-        raise UserError(f"--max-length is {max_length}: this model takes 3 to {positions} tokens")
+def _length(task: str, given: int | None, encoder: Any) -> int:
+    """Return the longest input: as given, or the task's usual one, as far as the encoder takes it."""
+    positions = int(encoder.config.max_position_embeddings)
+    if given is None:
+        return min(named_task(task).max_length, positions)
+    if not 3 <= given <= positions:
+        raise UserError(f"--max-length is {given}: this model takes 3 to {positions} tokens")
+    return given
 
 
 def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], answers: Sequence[Any]) -> None:

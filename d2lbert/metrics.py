@@ -1,7 +1,10 @@
-"""Scores. scikit-learn, SciPy and sacrebleu do the sums."""
+"""Scores. scikit-learn, SciPy and sacrebleu do the sums; those of SQuAD are our own."""
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -82,3 +85,83 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
     metric = BLEU()
     score = metric.corpus_score(list(translations), [list(references)]).score
     return Bleu(float(score), str(metric.get_signature()))
+
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+
+
+def normalize_answer(text: str) -> str:
+    """Return an answer as SQuAD compares it: lower case, no ASCII punctuation, no articles, single spaces.
+
+    Punctuation goes first and leaves no space behind: "U.S." becomes "us" (Rajpurkar et al. 2016, section 6.1).
+    """
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def squad_exact(answer: str, golds: Sequence[str]) -> float:
+    """Return 1 if the normalised answer equals one of several right ones, else 0. See :func:`squad`."""
+    return float(any(normalize_answer(answer) == normalize_answer(gold) for gold in _real(golds)))
+
+
+def squad_f1(answer: str, golds: Sequence[str]) -> float:
+    """Return the highest F1 of the answer's words with those of one of several right answers. See :func:`squad`."""
+    return max(_word_f1(normalize_answer(answer).split(), normalize_answer(gold).split()) for gold in _real(golds))
+
+
+def squad(golds: Sequence[Sequence[str]], answers: Sequence[str]) -> dict[str, float]:
+    """Return the mean F1 and exact match of answers to questions, from 0 to 1 (Rajpurkar et al. 2016, 2018).
+
+    An empty answer means "no answer". It is right where the right one is empty, and earns nothing elsewhere.
+
+    Args:
+        golds: for each question what several people answered; the best match counts.
+        answers: one for each question.
+
+    Raises:
+        UserError: there is nothing to score, the numbers differ, or a question has no right answer at all.
+    """
+    if len(golds) != len(answers) or not golds:
+        raise UserError(f"{len(answers)} answers to {len(golds)} questions: give one answer for each")
+    if not all(golds):
+        raise UserError("a question has no right answer: give an empty text where the right answer is none")
+    pairs = list(zip(answers, golds, strict=True))
+    return {
+        "f1": float(np.mean([squad_f1(*pair) for pair in pairs])),
+        "exact_match": float(np.mean([squad_exact(*pair) for pair in pairs])),
+    }
+
+
+def best_threshold(
+    margins: Sequence[float], span_scores: Sequence[float], null_scores: Sequence[float]
+) -> tuple[float, float]:
+    """Return the threshold on the margin above which no answer is best, and the mean score that it gives.
+
+    Args:
+        margins: by how much "no answer" beats the best span, for each question.
+        span_scores: what the best span would earn.
+        null_scores: what no answer would earn: 1 or 0.
+    """
+    order = np.argsort(margins, kind="stable")
+    sorted_margins = np.asarray(margins)[order]
+    spans, nulls = np.asarray(span_scores)[order], np.asarray(null_scores)[order]
+    # Entry k: the k questions of lowest margin get their span, the others no answer.
+    totals = np.concatenate([[0], spans.cumsum()]) + nulls.sum() - np.concatenate([[0], nulls.cumsum()])
+    # Questions of the same margin cannot be parted.
+    splits = [k for k in range(len(order) + 1) if k in (0, len(order)) or sorted_margins[k - 1] < sorted_margins[k]]
+    best = max(splits, key=lambda k: totals[k])
+    threshold = sorted_margins[best - 1] if best > 0 else sorted_margins[0] - 1
+    return float(threshold), float(totals[best] / len(order))
+
+
+def _real(golds: Sequence[str]) -> list[str]:
+    """Return the right answers of which normalisation leaves something, or the empty one: the official rule."""
+    return [gold for gold in golds if normalize_answer(gold)] or [""]
+
+
+def _word_f1(answer: list[str], gold: list[str]) -> float:
+    """Return the F1 of two bags of words; two empty ones are equal."""
+    if not answer or not gold:
+        return float(answer == gold)
+    common = (Counter(answer) & Counter(gold)).total()
+    return 2 * common / (len(answer) + len(gold))

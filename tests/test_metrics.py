@@ -67,3 +67,69 @@ def test_without_sacrebleu_one_line_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     with pytest.raises(UserError, match="BLEU needs sacrebleu: run pip install"):
         metrics.bleu(["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds", "exact", "f1"),
+    [
+        ("the Eiffel Tower", ["Eiffel tower"], 1, 1),  # article, case
+        ("Eiffel  Tower.\n", ["eiffel tower"], 1, 1),  # white space, punctuation
+        ("U.S.", ["US"], 1, 1),  # punctuation leaves no space behind
+        ("well-known", ["well known"], 0, 0),  # so this is one word, and those are two
+        ("a theme", ["theme"], 1, 1),  # "the" at the beginning of a word stays
+        ("an a the", ["the"], 1, 1),  # nothing is left of either
+        ("Theatre", ["atre"], 0, 0),
+        ("1,000", ["1000"], 1, 1),
+        ("10%", ["10"], 1, 1),
+        ("“Oslo”", ["Oslo"], 0, 0),  # curly quotes are not ASCII
+        ("Zürich", ["Zurich"], 0, 0),  # accents count
+        ("in Seattle", ["Seattle"], 0, 2 / 3),
+        ("Seattle, Washington", ["Seattle"], 0, 2 / 3),
+        ("Seattle Seattle", ["Seattle"], 0, 2 / 3),  # a word counts as often as both have it
+        ("la la", ["la la land"], 0, 4 / 5),
+        ("Washington Seattle", ["Seattle, Washington"], 0, 1),  # order does not count
+        ("one two three", ["four"], 0, 0),
+        ("in Seattle", ["Paris", "Seattle", "in Seattle now"], 0, 4 / 5),  # the best of several
+        ("Seattle", ["Paris", "The Seattle"], 1, 1),
+        ("", [""], 1, 1),  # no answer, rightly
+        ("", ["Seattle"], 0, 0),
+        ("Seattle", [""], 0, 0),
+        ("the", [""], 1, 1),  # nothing is left of it
+        ("", ["...", "Oslo"], 0, 0),  # a right answer of which nothing is left does not count beside another
+        ("", ["..."], 1, 1),  # but alone it is no answer
+        ("?", ["Oslo"], 0, 0),
+    ],
+)
+def test_squad_hard_cases(answer: str, golds: list[str], exact: float, f1: float) -> None:
+    assert metrics.squad_exact(answer, golds) == exact
+    assert metrics.squad_f1(answer, golds) == pytest.approx(f1)
+
+
+def test_squad_is_the_mean_over_questions() -> None:
+    scores = metrics.squad([["Oslo"], ["Seattle"], [""]], ["Oslo", "in Seattle", ""])
+    assert scores == {"f1": pytest.approx((1 + 2 / 3 + 1) / 3), "exact_match": pytest.approx(2 / 3)}
+    with pytest.raises(UserError, match="1 answers to 2 questions"):
+        metrics.squad([["a"], ["b"]], ["a"])
+    with pytest.raises(UserError, match="0 answers to 0 questions"):
+        metrics.squad([], [])
+    with pytest.raises(UserError, match="a question has no right answer"):
+        metrics.squad([[]], [""])
+
+
+@pytest.mark.parametrize(
+    ("margins", "spans", "nulls", "expected"),
+    [
+        ([1.0, 2.0, 3.0], [1.0, 0.5, 0.0], [0, 0, 1], (2.0, 2.5 / 3)),
+        ([1.0, 2.0], [0.0, 0.0], [1, 1], (0.0, 1.0)),  # never a span: below the lowest margin
+        ([1.0, 2.0], [0.5, 1.0], [0, 0], (2.0, 0.75)),  # always a span
+        ([2.0, 2.0, 2.0], [1.0, 0.0, 0.0], [0, 1, 1], (1.0, 2 / 3)),  # equal margins cannot be parted
+        ([3.0, -1.0], [0.0, 1.0], [1, 0], (-1.0, 1.0)),
+    ],
+)
+def test_best_threshold(
+    margins: list[float], spans: list[float], nulls: list[float], expected: tuple[float, float]
+) -> None:
+    threshold, score = metrics.best_threshold(margins, spans, nulls)
+    assert (threshold, score) == pytest.approx(expected)
+    chosen = [null if margin > threshold else span for margin, span, null in zip(margins, spans, nulls, strict=True)]
+    assert np.mean(chosen) == pytest.approx(score)

@@ -2,10 +2,12 @@
 
 from d2lbert.data.examples import (
     Analogy,
+    Answer,
     ChoiceQuestion,
     Document,
     MinimalPair,
     Pair,
+    Question,
     ScoredPair,
     Sentence,
     TaggedSentence,
@@ -18,10 +20,12 @@ from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_s
 
 __all__ = [
     "Analogy",
+    "Answer",
     "ChoiceQuestion",
     "Document",
     "MinimalPair",
     "Pair",
+    "Question",
     "SampleDataWarning",
     "ScoredPair",
     "Sentence",

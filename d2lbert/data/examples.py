@@ -123,3 +123,31 @@ class Translation:
 
     source: str
     target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Words of a text, and ``start``, the character at which they begin."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a text, answered by words of that text (Rajpurkar et al. 2016).
+
+    Fields:
+        question: what is asked.
+        context: the text.
+        answers: those of several people, the first one to learn from; empty where the text does not answer the question
+            (Rajpurkar et al. 2018), None where the answer is to be predicted.
+        id: its name in the data set.
+        title: the article that the text is from.
+    """
+
+    question: str
+    context: str
+    answers: tuple[Answer, ...] | None = None
+    id: str = ""
+    title: str = ""

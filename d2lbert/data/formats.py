@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import choices, readers, sentence_pairs, tagged
+from d2lbert.data import choices, questions, readers, sentence_pairs, tagged
 from d2lbert.errors import UserError, unknown_name
 
 # Task -> format of its files -> the reader. The first is taken for a file whose ending tells nothing.
@@ -31,11 +31,12 @@ READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
     },
     "tagging": {"conll": tagged.conll},
     "multiple_choice": {"swag": choices.swag, "copa": choices.copa},
+    "question_answering": {"squad": questions.squad},
 }
 
 _BY_ENDING = {".csv": ("csv", "swag"), ".xml": ("rte-xml", "copa")}
-# Their readers take no names of labels: scores and choices have none, and the answers of WiC are T and F.
-_WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic", "swag", "copa")
+# Their readers take no names of labels: scores, choices and words of a text have none, and WiC answers with T and F.
+_WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic", "swag", "copa", "squad")
 
 
 def read_file(
@@ -51,7 +52,8 @@ def read_file(
             recognised); ``"cola"``: that file; ``"csv"``: comma-separated, with columns ``text`` and ``label`` in a
             header, quotes as in a spreadsheet. For tagging: ``"conll"``: a word a line, its tag last, a blank line
             after each sentence. For multiple choice: ``"swag"``: comma-separated, with the columns ``sent1``,
-            ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question.
+            ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question. For
+            question answering: ``"squad"``: the JSON of SQuAD 1.1 and 2.0.
         labels: the names that a label may have. A file may hold the names or their places, counted from 0. None means
             the names of the format's own data set, and any name where it has none.
         task: what the examples are for.
@@ -65,7 +67,7 @@ def read_file(
     reader = READERS[task][format]
     examples = list(reader(path) if labels is None or format in _WITHOUT_LABELS else reader(path, labels))
     if not examples:
-        raise UserError(f"{path} holds no examples; give a file with at least one line of text and label")
+        raise UserError(f"{path} holds no examples; give a file with at least one")
     return examples
 
 

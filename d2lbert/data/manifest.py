@@ -52,6 +52,8 @@ class DataSet:
             split has files of its own.
         tail: the same where neighbours must stay together: of so many equal parts of the file the last is dev; 0 for
             none.
+        cut_by: a field of the examples; those with the same value in it, such as the questions about one article, are
+            not parted by the cut. Empty where each example stands alone.
     """
 
     name: str
@@ -67,6 +69,7 @@ class DataSet:
     samples: dict[str, tuple[str, ...]]
     cut: int = 0
     tail: int = 0
+    cut_by: str = ""
 
     @property
     def size(self) -> int:
@@ -120,6 +123,7 @@ def _entry(name: str, table: dict[str, Any]) -> DataSet:
         samples=_splits(table.get("samples", {})),
         cut=table.get("cut", 0),
         tail=table.get("tail", 0),
+        cut_by=table.get("cut_by", ""),
     )
 
 

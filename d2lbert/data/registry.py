@@ -8,6 +8,8 @@ and say so in a :class:`SampleDataWarning`; :func:`is_sample` tells a notebook w
 
 from __future__ import annotations
 
+import itertools
+import operator
 import os
 import warnings
 from collections.abc import Iterator
@@ -127,17 +129,25 @@ def _examples(name: str, split: str) -> Iterator[Any]:
         warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
     examples = _read_files(entry.format, [found.folder / file for file in found.splits[split]])
     if split != "test" and entry.cut:
-        return _cut(examples, entry.cut, split)
+        return _cut(examples, entry, split)
     if split != "test" and entry.tail:
         return _cut_tail(list(examples), entry.tail, split)
     return examples
 
 
-def _cut(examples: Iterator[Any], every: int, split: str) -> Iterator[Any]:
-    """Share the examples of one file: the last of ``every`` goes to dev, the others to train."""
-    for number, example in enumerate(examples, start=1):
-        if (number % every == 0) == (split == "dev"):
-            yield example
+def _cut(examples: Iterator[Any], entry: DataSet, split: str) -> Iterator[Any]:
+    """Share the examples of one file: the last of every ``cut`` goes to dev, the others to train.
+
+    Where the entry names a field, examples that follow each other with the same value in it count as one.
+    """
+    groups = (
+        itertools.groupby(examples, key=operator.attrgetter(entry.cut_by))
+        if entry.cut_by
+        else ((None, [example]) for example in examples)
+    )
+    for number, (_, group) in enumerate(groups, start=1):
+        if (number % entry.cut == 0) == (split == "dev"):
+            yield from group
 
 
 def _cut_tail(examples: list[Any], parts: int, split: str) -> Iterator[Any]:
@@ -178,6 +188,7 @@ _READERS: dict[str, Any] = {
     **formats.READERS["pair"],
     **formats.READERS["tagging"],
     **formats.READERS["multiple_choice"],
+    **formats.READERS["question_answering"],
     **formats.READERS["classification"],  # last: a named set in "glue-tsv" holds single sentences
     "paragraphs": readers.paragraphs,
     "analogies": readers.analogies,

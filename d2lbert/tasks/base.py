@@ -16,10 +16,6 @@ import numpy as np
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.text import Encoding, WordPiece
 
-# The tasks of the command line; those that are not built yet are named so that the message can say so.
-TASKS = ("classification", "pair", "tagging", "question_answering", "multiple_choice")
-BUILT = ("classification", "pair", "tagging", "multiple_choice")
-
 # The target of a token that has no label: it takes no part in the loss.
 IGNORED = -100
 
@@ -31,6 +27,7 @@ class Loss(enum.Enum):
     SCORE = "squared error of the one output of a text; target: a number"
     TOKENS = "cross-entropy of the labels of tokens; target: (length,) indices, IGNORED where there is none"
     CHOICE = "cross-entropy of the text that is right, among those of an input; target: (texts,), 1 for it, else 0"
+    SPAN = "mean cross-entropy of a span's first and last token; target: (2,) places, IGNORED where there is none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +38,13 @@ class Input:
         encodings: one, or, where texts compete with each other, one for each.
         target: what the model should answer, in the form that the task's loss wants; None where it is not known.
         example: the place of the example that it is of. A long example may be cut into several inputs.
+        begin: of a text cut into windows, the piece at which this one begins.
     """
 
     encodings: tuple[Encoding, ...]
     target: Any
     example: int
+    begin: int = 0
 
 
 class Task(Protocol):
@@ -122,11 +121,3 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     """Return the probabilities of logits (C,)."""
     exponentials = np.exp(logits - logits.max())
     return exponentials / exponentials.sum()
-
-
-def check_task(name: str) -> None:
-    """Refuse a task that does not exist, or not yet."""
-    if name not in TASKS:
-        raise unknown_name("task", name, TASKS)
-    if name not in BUILT:
-        raise unknown_name("task (it is planned, not built)", name, BUILT)

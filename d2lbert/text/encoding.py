@@ -54,7 +54,11 @@ class Pieces(NamedTuple):
 
     def first(self, count: int) -> Pieces:
         """Return the first ``count`` pieces."""
-        return Pieces(self.ids[:count], self.tokens[:count], self.offsets[:count])
+        return self.between(0, count)
+
+    def between(self, begin: int, end: int) -> Pieces:
+        """Return the pieces ``begin`` to ``end``; ``end`` is the first that is out."""
+        return Pieces(self.ids[begin:end], self.tokens[begin:end], self.offsets[begin:end])
 
 
 def assemble(a: Pieces, b: Pieces | None, max_length: int | None, token_to_id: dict[str, int]) -> Encoding:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from d2lbert import weights
 from d2lbert.config import BertConfig, read_json
 from d2lbert.errors import UserError
 from d2lbert.tasks.multiple_choice import MultipleChoice
+from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.transformer import initialize
 from d2lbert.zoo import locate
@@ -29,6 +30,8 @@ class _BertWithHead(nn.Module):
         bert: the encoder, pretrained or not.
         labels: the names of the C outputs, in the order of the logits.
     """
+
+    layer_name: ClassVar[str] = "classifier"  # of the linear layer in a file
 
     def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
         super().__init__()
@@ -53,7 +56,7 @@ class _BertWithHead(nn.Module):
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)
-        names = {"weight": "classifier.weight", "bias": "classifier.bias"}
+        names = {name: f"{cls.layer_name}.{name}" for name in ("weight", "bias")}
         shapes = {name: tuple(value.shape) for name, value in model.classifier.state_dict().items()}
         head = weights.select(tensors, names, shapes, path)
         model.classifier.load_state_dict({name: torch.from_numpy(array) for name, array in head.items()})
@@ -63,7 +66,7 @@ class _BertWithHead(nn.Module):
         """Write a folder that the class of the same name in ``transformers`` loads."""
         tensors: dict[str, np.ndarray] = {f"bert.{name}": array for name, array in self.bert.tensors().items()}
         for name, value in self.classifier.state_dict().items():
-            tensors[f"classifier.{name}"] = value.detach().float().cpu().numpy()
+            tensors[f"{self.layer_name}.{name}"] = value.detach().float().cpu().numpy()
         fields = {
             "architectures": [type(self).__name__],
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
@@ -123,7 +126,14 @@ class BertForSequenceClassification(_BertWithPooledHead):
         return {"problem_type": "regression"} if len(self.labels) == 1 else {}
 
 
-class BertForTokenClassification(_BertWithHead):
+class _BertWithTokenHead(_BertWithHead):
+    """A head on every token. It needs no pooler, and ``transformers`` saves none."""
+
+    def _optional_tensors(self) -> dict[str, np.ndarray]:
+        return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
+
+
+class BertForTokenClassification(_BertWithTokenHead):
     """BERT with dropout and one linear layer on the vector of every token (Devlin et al. 2019, section 5.3).
 
     Args:
@@ -147,9 +157,57 @@ class BertForTokenClassification(_BertWithHead):
         )
         return self.classifier(self.dropout(encoded.sequence))
 
-    def _optional_tensors(self) -> dict[str, np.ndarray]:
-        # transformers saves this model without the pooler, which tokens do not need.
-        return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
+
+class BertForQuestionAnswering(_BertWithTokenHead):
+    """BERT with one linear layer on the vector of every token: two logits, for an answer's first and last token.
+
+    There is no dropout before the layer, as in the released code (Devlin et al. 2019, section 4.2).
+
+    Args:
+        bert: the encoder, pretrained or not.
+        labels: the names of the two logits.
+
+    Attributes:
+        null_threshold: of :class:`d2lbert.tasks.question_answering.QuestionAnswering`; kept in ``config.json``.
+    """
+
+    layer_name = "qa_outputs"
+
+    def __init__(self, bert: BertModel, labels: Sequence[str] = QuestionAnswering.labels) -> None:
+        super().__init__(bert, labels)
+        self.null_threshold: float | None = None
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load a folder that :meth:`save_pretrained` or ``transformers`` has written."""
+        model = super().from_pretrained(folder)
+        threshold = read_json(locate(folder) / weights.CONFIG_FILE).get("null_threshold")
+        model.null_threshold = None if threshold is None else float(threshold)
+        return model
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        starts: Tensor | None = None,
+    ) -> Tensor:
+        """Return logits (B, L, 2). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
+        encoded = self.bert(
+            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
+        )
+        return self.classifier(encoded.sequence)
+
+    @classmethod
+    def _read_labels(cls, path: Path) -> list[str]:
+        _check_head(path, cls.__name__)
+        return list(QuestionAnswering.labels)
+
+    def _more_fields(self) -> dict[str, object]:
+        return {"null_threshold": self.null_threshold}
 
 
 class BertForMultipleChoice(_BertWithPooledHead):

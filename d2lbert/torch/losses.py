@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert.data.batching import Batch
@@ -24,7 +24,7 @@ def compute_loss(
 
     Args:
         kind: what the task asks for.
-        logits: of the head: (N, C) for texts, (B, L, C) for tokens.
+        logits: of the head: (N, C) for texts, (B, L, C) for tokens, (B, L, 2) for spans.
         targets: one for each input of the batch, in the form that ``kind`` wants.
         batch: where each text lies in the rows.
         class_weights: (C,), how much each label counts; all the same by default.
@@ -35,6 +35,8 @@ def compute_loss(
         return functional.mse_loss(logits[:, 0], wanted)
     if kind is Loss.CHOICE:
         return _choice_loss(logits[:, 0], targets)
+    if kind is Loss.SPAN:
+        return _span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.TOKENS:
         logits = by_token(logits, batch)  # (T, C)
     wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
@@ -60,6 +62,21 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """
     total = functional.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum")
     return total / max(1, int((targets != IGNORED).sum()))  # the mean of nothing would be NaN, and its gradient too
+
+
+def _span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Tensor:
+    """Return the mean of -log p(first token) and -log p(last token), each a softmax over the tokens of a text.
+
+    Args:
+        logits: (T, 2) of start and end.
+        targets: (2,) for each text. One without a place takes no part; where none has one, the loss is 0.
+    """
+    texts = logits.split(batch.lengths.tolist())  # N times (length, 2)
+    rows = nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=float("-inf"))  # (N, longest, 2)
+    wanted = torch.from_numpy(np.stack(targets)).to(logits.device)  # (N, 2)
+    known = wanted != IGNORED
+    losses = functional.cross_entropy(rows, wanted, ignore_index=IGNORED, reduction="none")  # (N, 2)
+    return losses[known].sum() / known.sum().clamp(min=1)
 
 
 def by_token(logits: Tensor, batch: Batch) -> Tensor:

@@ -68,7 +68,6 @@ def test_long_text_is_cut_with_a_note(classifier: Path) -> None:
 def test_words_of_the_command_line() -> None:
     assert "Missing command" in complaint()
     assert "Missing argument" in complaint("predict")
-    assert "planned, not built" in complaint("predict", "question_answering", "--model", "x", "--text", "y")
     assert "unknown task" in complaint("predict", "clasification", "--model", "x", "--text", "y")
     assert "did you mean sst2" in complaint("data", "fetch", "sst22")
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from parity_support import random_batch, small_config
+from parity_support import BatchOfIds, random_batch, small_config
 from random_parameters import randomize
 
 from d2lbert import UserError
+from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.tasks.base import IGNORED, Loss
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.heads import BertForMultipleChoice, BertForSequenceClassification, BertForTokenClassification
+from d2lbert.torch.heads import (
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 from d2lbert.torch.losses import compute_loss
+from d2lbert.torch.runtime import to_tensors
 
 transformers = pytest.importorskip("transformers")
 
@@ -150,3 +158,62 @@ def test_a_folder_of_another_head_is_refused(ours: BertForSequenceClassification
     ours.save_pretrained(tmp_path)
     with pytest.raises(UserError, match=r"of a BertForSequenceClassification.*the task that it was fine-tuned for"):
         BertForTokenClassification.from_pretrained(tmp_path)
+
+
+SPAN_TARGETS = np.array([[3, 5], [0, 0], [IGNORED, IGNORED], [1, 6], [2, 2]])
+
+
+@pytest.mark.parametrize("arrange", [pad, lambda texts: pack(texts, 24)], ids=["padded", "packed"])
+def test_question_answering(arrange: Callable[..., Batch], tmp_path: Path) -> None:
+    """transformers takes its softmax over padding too, so it gets each text alone; texts without a place stay out."""
+    ours = BertForQuestionAnswering(BertModel(small_config()))
+    randomize(ours, seed=6)
+    ours.eval().save_pretrained(tmp_path)
+    reference = transformers.BertForQuestionAnswering.from_pretrained(tmp_path).eval()
+    generator = np.random.default_rng(2)
+    texts = [BatchOfIds.encoding(generator, length) for length in (9, 13, 5, 7, 11)]
+    batch = arrange(texts)
+    logits = ours(**to_tensors(batch))
+    losses = []
+    for text, (row, column), target in zip(texts, batch.starts, torch.from_numpy(SPAN_TARGETS), strict=True):
+        known = {} if IGNORED in target else {"start_positions": target[:1], "end_positions": target[1:]}
+        alone = reference(input_ids=torch.tensor([text.ids]), token_type_ids=torch.tensor([text.segment_ids]), **known)
+        here = logits[row, column : column + len(text.ids)]
+        assert (alone.start_logits[0] - here[:, 0]).abs().max() < 1e-5
+        assert (alone.end_logits[0] - here[:, 1]).abs().max() < 1e-5
+        losses += [alone.loss] if known else []
+    expected, loss = torch.stack(losses).mean(), compute_loss(Loss.SPAN, logits, list(SPAN_TARGETS), batch)
+    assert abs(float((expected - loss).detach())) < 1e-5
+    expected.backward()
+    loss.backward()
+    query = reference.bert.encoder.layer[0].attention.self.query.weight.grad
+    assert (query - ours.bert.encoder.blocks[0].attention.query.weight.grad).abs().max() < 1e-5
+    assert (reference.qa_outputs.weight.grad - ours.classifier.weight.grad).abs().max() < 1e-5
+
+
+def test_folders_of_question_answering_go_both_ways(tmp_path: Path) -> None:
+    ours = BertForQuestionAnswering(BertModel(small_config()))
+    randomize(ours, seed=7)
+    ours.null_threshold = -1.5
+    ours.save_pretrained(tmp_path / "ours")
+    assert BertForQuestionAnswering.from_pretrained(tmp_path / "ours").null_threshold == -1.5
+    reference = transformers.BertForQuestionAnswering.from_pretrained(tmp_path / "ours")
+    plain = transformers.BertForQuestionAnswering(transformers.BertConfig.from_pretrained(tmp_path / "ours"))
+    plain.config.id2label, plain.config.label2id = {0: "LABEL_0", 1: "LABEL_1"}, {"LABEL_0": 0, "LABEL_1": 1}
+    plain.load_state_dict(reference.state_dict())
+    plain.save_pretrained(tmp_path / "theirs")  # the usual names are left out of config.json
+    assert "id2label" not in (tmp_path / "theirs" / "config.json").read_text()
+    back = BertForQuestionAnswering.from_pretrained(tmp_path / "theirs")
+    assert back.labels == ("start", "end")
+    assert torch.equal(back.classifier.weight, ours.classifier.weight)
+    with pytest.raises(UserError, match="of a BertForQuestionAnswering, not of a BertForTokenClassification"):
+        BertForTokenClassification.from_pretrained(tmp_path / "theirs")
+
+
+def test_a_batch_without_any_place_has_no_loss_and_no_gradient() -> None:
+    ours = BertForQuestionAnswering(BertModel(small_config()))
+    batch = pad([BatchOfIds.encoding(np.random.default_rng(0), 5)])
+    loss = compute_loss(Loss.SPAN, ours(**to_tensors(batch)), [np.array([IGNORED, IGNORED])], batch)
+    loss.backward()
+    assert float(loss.detach()) == 0.0
+    assert float(ours.classifier.weight.grad.abs().max()) == 0.0

@@ -13,7 +13,7 @@ from d2lbert.data import ChoiceQuestion, Sentence
 from d2lbert.data.batching import pack
 from d2lbert.tasks.base import Loss
 from d2lbert.tasks.multiple_choice import MultipleChoice
-from d2lbert.tasks.named import fitting_examples, task_of_examples, task_of_labels
+from d2lbert.tasks.named import fitting_examples, named_task
 from d2lbert.text import WordPiece
 from d2lbert.torch.losses import compute_loss
 
@@ -55,8 +55,8 @@ def test_score_and_answers() -> None:
 
 
 def test_examples_choose_the_task() -> None:
-    assert task_of_examples("multiple_choice", QUESTIONS).loss is Loss.CHOICE
-    assert task_of_labels("multiple_choice", ["choice"]).labels == ("choice",)
+    assert named_task("multiple_choice").of_examples(QUESTIONS).loss is Loss.CHOICE
+    assert named_task("multiple_choice").of_model(["choice"], None).labels == ("choice",)
     assert fitting_examples("multiple_choice", "copa", QUESTIONS) == QUESTIONS
     with pytest.raises(UserError, match="'sst2' holds no questions with choices"):
         fitting_examples("multiple_choice", "sst2", [Sentence("a", "b")])

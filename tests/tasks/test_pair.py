@@ -8,7 +8,7 @@ import pytest
 from d2lbert import UserError
 from d2lbert.data import Pair, ScoredPair, Sentence, WordInContext
 from d2lbert.tasks.base import Loss
-from d2lbert.tasks.named import fitting_examples, task_of_examples, task_of_labels
+from d2lbert.tasks.named import fitting_examples, named_task
 from d2lbert.tasks.pair import PairClassification, PairRegression
 from d2lbert.text import WordPiece
 
@@ -53,10 +53,10 @@ def test_f1_is_that_of_the_second_label() -> None:
 
 
 def test_examples_choose_the_task() -> None:
-    assert task_of_examples("pair", PAIRS).labels == ("different", "same")
-    assert task_of_examples("pair", [ScoredPair("a", "b", 1.0)]).loss is Loss.SCORE
-    assert task_of_labels("pair", ["score"]).loss is Loss.SCORE
-    assert task_of_labels("pair", ["no", "yes"]).loss is Loss.LABEL
+    assert named_task("pair").of_examples(PAIRS).labels == ("different", "same")
+    assert named_task("pair").of_examples([ScoredPair("a", "b", 1.0)]).loss is Loss.SCORE
+    assert named_task("pair").of_model(["score"], None).loss is Loss.SCORE
+    assert named_task("pair").of_model(["no", "yes"], None).loss is Loss.LABEL
     word = WordInContext("a", "N", "a", "a b", 0, 0, False)
     assert fitting_examples("pair", "wic", [word]) == [Pair("a : a", "a b", "different")]
     with pytest.raises(UserError, match="'sst2' holds no pairs of texts"):

@@ -1,0 +1,268 @@
+"""Fine-tune the 6-layer MiniLM to answer questions by words of a text, and measure it on articles that it never saw.
+
+It learns from SQuADShifts (new Wikipedia) and from the questions of SQuAD 2.0 that have an answer; held-out articles
+of new Wikipedia choose the epoch. The test is XQuAD's English articles that are not in SQuAD 2.0. Then it goes on
+with all of SQuAD 2.0; half of the held-out articles choose the threshold for "no answer", the other half measure it.
+The state is kept after every epoch: the same command goes on where it was stopped.
+
+    python benchmarks/finetune_question_answering.py       # needs D2LBERT_DATA
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import Record, spread
+
+from d2lbert import data, metrics
+from d2lbert.data.examples import Question
+from d2lbert.tasks.question_answering import QuestionAnswering
+from d2lbert.text import WordPiece
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.finetuning import Training, evaluate, fine_tune, predict
+from d2lbert.torch.heads import BertForQuestionAnswering
+from d2lbert.torch.runtime import best_device, seed_everything
+from d2lbert.zoo import get_model
+
+SPANS = Training(epochs=2, batch_size=8, learning_rate=1.5e-4, max_length=256)
+NO_ANSWER = Training(epochs=1, batch_size=8, learning_rate=1e-4, max_length=256)
+LONGEST = 180  # tokens of what is learnt from, question and text: an hour on one core; what is measured is not cut
+DEMO = Question("Where is AMLC held?", "AMLC 2019 is held in Seattle.")
+SHIFT_EVERY = 20  # of the reviews and posts; enough for a standard error of about 2 points
+MISTAKES = 40
+AROUND = 70  # characters shown on each side of the right answer
+
+
+def answerable(questions: Sequence[Question]) -> list[Question]:
+    """Return the questions that have an answer."""
+    return [question for question in questions if question.answers]
+
+
+def short(questions: Sequence[Question], tokenizer: WordPiece) -> list[Question]:
+    """Return the questions that fit into ``LONGEST`` tokens together with their text."""
+    inputs = QuestionAnswering().inputs(questions, tokenizer, LONGEST)
+    windows = Counter(one.example for one in inputs)
+    return [question for place, question in enumerate(questions) if windows[place] == 1]
+
+
+def read_parts(tokenizer: WordPiece, size: int | None) -> dict[str, list[Question]]:
+    """Return what is learnt from, chosen on and measured on; ``size`` cuts each part short, to try the script out."""
+    squad2, held_out = data.load("squad2_cs224n_dev", "train"), data.load("squad2_cs224n_dev", "dev")
+    titles = sorted({question.title for question in held_out})
+    known = {question.title for question in squad2} | set(titles)
+    tuning = titles[: len(titles) // 2]
+    parts = {
+        "train": short(data.load("squadshifts", "train") + answerable(squad2), tokenizer),
+        "dev": data.load("squadshifts", "dev"),
+        "xquad": [question for question in data.load("xquad", "test") if question.title not in known],
+        "amazon reviews": data.load("squadshifts_amazon", "test")[::SHIFT_EVERY],
+        "reddit": data.load("squadshifts_reddit", "test")[::SHIFT_EVERY],
+        "no answer: train": short(squad2, tokenizer),
+        "no answer: tuning": [question for question in held_out if question.title in tuning],
+        "no answer: test": [question for question in held_out if question.title not in tuning],
+    }
+    return {name: questions[:size] for name, questions in parts.items()}
+
+
+def people(questions: Sequence[Question]) -> dict[str, float]:
+    """Score each question's last person by the others, where at least three answered: how far people agree."""
+    several = [[answer.text for answer in question.answers or ()] for question in questions]
+    several = [texts for texts in several if len(texts) >= 3]
+    return {**metrics.squad([texts[:-1] for texts in several], [texts[-1] for texts in several]), "n": len(several)}
+
+
+def by_group(questions: Sequence[Question], f1: Sequence[float], group: Callable[[Question], str]) -> dict[str, Any]:
+    """Return the mean F1 and the number of questions of each group."""
+    found: dict[str, list[float]] = {}
+    for question, score in zip(questions, f1, strict=True):
+        found.setdefault(group(question), []).append(score)
+    return {name: {"f1": float(np.mean(scores)), "n": len(scores)} for name, scores in sorted(found.items())}
+
+
+def question_word(question: Question) -> str:
+    """Return the first question word in it."""
+    words = question.question.lower().replace("?", " ").split()
+    return next((word for word in words if word in ("who", "when", "where", "why", "how", "which", "what")), "other")
+
+
+def answer_length(question: Question) -> str:
+    """Return how many words the first right answer has, in classes."""
+    words = len((question.answers or ())[0].text.split())
+    return "1" if words == 1 else "2-3" if words <= 3 else "4-7" if words <= 7 else "8 or more"
+
+
+def analysis(questions: Sequence[Question], answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return where the model is right and where it is wrong, with examples."""
+    golds = [[answer.text for answer in question.answers or ()] for question in questions]
+    f1 = [metrics.squad_f1(answer["answer"], gold) for answer, gold in zip(answers, golds, strict=True)]
+    in_list = [
+        max(metrics.squad_f1(one["answer"], gold) for one in answer["n_best"])
+        for answer, gold in zip(answers, golds, strict=True)
+    ]
+    wrong = [place for place, score in enumerate(f1) if score < 1]
+    shown = wrong[:: max(1, len(wrong) // MISTAKES)][:MISTAKES]
+    return {
+        "best of the list, f1": float(np.mean(in_list)),
+        "share with no word right": float(np.mean([score == 0 for score in f1])),
+        "by question word": by_group(questions, f1, question_word),
+        "by answer length in words": by_group(questions, f1, answer_length),
+        "calibration": calibration(answers, f1),
+        "mistakes": [mistake(questions[place], answers[place], f1[place]) for place in shown],
+    }
+
+
+def calibration(answers: Sequence[dict[str, Any]], f1: Sequence[float]) -> list[dict[str, float]]:
+    """Return for five classes of the answer's probability its mean, the share that is exactly right, and the number."""
+    probabilities, right = np.array([answer["probability"] for answer in answers]), np.array(f1) == 1
+    classes = np.minimum((probabilities * 5).astype(int), 4)
+    return [
+        {
+            "probability": float(probabilities[classes == one].mean()),
+            "exact": float(right[classes == one].mean()),
+            "n": int((classes == one).sum()),
+        }
+        for one in range(5)
+        if (classes == one).any()
+    ]
+
+
+def mistake(question: Question, answer: dict[str, Any], f1: float) -> dict[str, Any]:
+    """Return a short account of a wrong answer."""
+    gold = (question.answers or ())[0]
+    begin, end = max(0, gold.start - AROUND), gold.start + len(gold.text) + AROUND
+    return {
+        "question": question.question,
+        "excerpt": question.context[begin:end],
+        "right": gold.text,
+        "answer": answer["answer"],
+        "distance": answer["start"] - gold.start,
+        "probability": round(answer["probability"], 3),
+        "f1": round(f1, 3),
+    }
+
+
+def without_dropout(encoder: BertModel) -> BertModel:
+    """Return the same encoder without dropout: two epochs hardly overfit, and a step is faster by half."""
+    sizes = dataclasses.replace(encoder.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    copy = BertModel(sizes)
+    copy.load_state_dict(encoder.state_dict())
+    return copy
+
+
+def learn_spans(
+    seed: int, parts: dict[str, list[Question]], settings: Training, out: Path
+) -> tuple[BertForQuestionAnswering, WordPiece, dict[str, Any]]:
+    """Train on questions with an answer and measure; return the model too."""
+    seed_everything(seed)
+    encoder, tokenizer = get_model("minilm")
+    model, task = BertForQuestionAnswering(without_dropout(encoder)), QuestionAnswering()
+    settings = dataclasses.replace(settings, seed=seed)
+    history = fine_tune(
+        model, task, tokenizer, parts["train"], parts["dev"], settings, best_device(), checkpoint=out / f"spans-{seed}"
+    )
+    found: dict[str, Any] = {"epochs": history, "dev": max(history, key=lambda record: record["f1"])["f1"]}
+    for name in ("xquad", "amazon reviews", "reddit"):
+        found[name], answers = evaluate(model, task, tokenizer, parts[name], settings.max_length, best_device())
+        if name == "xquad":
+            found["analysis"] = analysis(parts[name], answers)
+    found["demo"] = predict(model, task, tokenizer, [DEMO], settings.max_length, best_device())[0]
+    model.cpu().save_pretrained(out / f"model-{seed}")
+    tokenizer.save_pretrained(out / f"model-{seed}")
+    return model, tokenizer, found
+
+
+def learn_no_answer(
+    seed: int,
+    model: BertForQuestionAnswering,
+    tokenizer: WordPiece,
+    parts: dict[str, list[Question]],
+    settings: Training,
+    out: Path,
+) -> dict[str, Any]:
+    """Go on with questions that may have no answer; tune the threshold, then measure."""
+    settings = dataclasses.replace(settings, seed=seed, best_by="best_f1")
+    task, (train, tuning, test) = (
+        QuestionAnswering(0.0),
+        (parts[f"no answer: {name}"] for name in ("train", "tuning", "test")),
+    )
+    history = fine_tune(
+        model, task, tokenizer, train, tuning, settings, best_device(), checkpoint=out / f"no-answer-{seed}"
+    )
+    tuned = max(history, key=lambda record: record["best_f1"])
+    model.null_threshold = tuned["best_threshold"]
+    chosen = QuestionAnswering(model.null_threshold)
+    scores, answers = evaluate(model, chosen, tokenizer, test, settings.max_length, best_device())
+    said_none = [answer["answer"] == "" for answer in answers]
+    right = [none == (not question.answers) for none, question in zip(said_none, test, strict=True)]
+    model.cpu().save_pretrained(out / f"model-no-answer-{seed}")
+    tokenizer.save_pretrained(out / f"model-no-answer-{seed}")
+    return {
+        "epochs": history,
+        "threshold": model.null_threshold,
+        "test": {**scores, "decision_accuracy": float(np.mean(right)), "share_impossible": impossible(test)},
+    }
+
+
+def impossible(questions: Sequence[Question]) -> float:
+    """Return the share of questions without an answer: what the answer "no answer" to everything earns."""
+    return float(np.mean([not question.answers for question in questions]))
+
+
+def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return means and spreads over the seeds, and the first seed's analysis and demonstration."""
+    numbers: dict[str, Any] = {"dev f1": spread([run["dev"] for run in runs])}
+    for name in ("xquad", "amazon reviews", "reddit"):
+        numbers[name] = {key: spread([run[name][key] for run in runs]) for key in ("f1", "exact_match")}
+    second = [run["no answer"] for run in runs if "no answer" in run]
+    if second:
+        numbers["no answer"] = {key: spread([run["test"][key] for run in second]) for key in second[0]["test"]}
+        numbers["no answer"]["threshold"] = spread([run["threshold"] for run in second])
+    return {**numbers, "demo": runs[0]["demo"], "analysis": runs[0]["analysis"], "epochs": [r["epochs"] for r in runs]}
+
+
+def main() -> None:
+    """Measure and write ``results/finetuning/question_answering.json``, after each stage anew: so none is lost."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/question_answering"), help="checkpoints and models")
+    parser.add_argument("--size", type=int, help="questions of each part, to try the script out; default all")
+    arguments = parser.parse_args()
+    record = Record("finetuning/question_answering", ["torch", "d2lbert"], arguments.seeds)
+    parts = read_parts(get_model("minilm")[1], arguments.size)
+    notes = {
+        "data": {name: len(questions) for name, questions in parts.items()},
+        "settings": {"spans": vars(SPANS), "no answer": vars(NO_ANSWER), "longest in training": LONGEST},
+        "people": people(parts["dev"]),
+        "demo": {"question": DEMO.question, "text": DEMO.context},
+        "paper": {
+            "people, SQuAD 1.1 test (Rajpurkar et al. 2016)": {"f1": 0.868, "exact_match": 0.770},
+            "BERT-base, 87,599 questions, SQuAD 1.1 dev (Devlin et al. 2019, table 2)": {
+                "f1": 0.885,
+                "exact_match": 0.808,
+            },
+        },
+    }
+    runs: list[dict[str, Any]] = []
+    for seed in arguments.seeds:
+        model, tokenizer, found = learn_spans(seed, parts, SPANS, arguments.out)
+        runs.append(found)
+        print(
+            seed,
+            found["dev"],
+            {name: found[name] for name in ("xquad", "amazon reviews", "reddit", "demo")},
+            flush=True,
+        )
+        record.write(summary(runs), **notes)
+        found["no answer"] = learn_no_answer(seed, model, tokenizer, parts, NO_ANSWER, arguments.out)
+        print(seed, found["no answer"], flush=True)
+        record.write(summary(runs), **notes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Question answering: windows that lose no answer, one score for every span, empty answers, words as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from d2lbert import UserError
+from d2lbert.data import Answer, Question
+from d2lbert.tasks.base import IGNORED, Input, Loss
+from d2lbert.tasks.question_answering import QuestionAnswering
+from d2lbert.tasks.windows import Window, cut_into_windows, most_context
+from d2lbert.text import WordPiece
+
+WORDS = ["where", "is", "am", "##lc", "held", "in", "seattle", ".", "?", "a", "b", "c", "d", "e", "f", "g"]
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TEXT = "AMLC is held  in Seattle."
+DEMO = Question("Where is AMLC held?", TEXT, (Answer("Seattle", 17), Answer("in Seattle", 14)))
+LETTERS = "a b c d e f g"
+
+
+def _logits(inputs: list[Input], size: float = 9.0) -> list[np.ndarray]:
+    """Logits that are sure of the targets, and of nothing where there is none."""
+    outputs = []
+    for one in inputs:
+        output = np.zeros((len(one.encodings[0]), 2))
+        if one.target[0] != IGNORED:
+            output[one.target, [0, 1]] = size
+        outputs.append(output)
+    return outputs
+
+
+def test_the_question_comes_first_and_the_target_is_the_first_answer() -> None:
+    (one,) = QuestionAnswering().inputs([DEMO], TOKENIZER, 32)
+    encoding = one.encodings[0]
+    assert " ".join(encoding.tokens) == "[CLS] where is am ##lc held ? [SEP] am ##lc is held in seattle . [SEP]"
+    assert encoding.segment_ids == [0] * 8 + [1] * 8
+    assert one.target.tolist() == [13, 13]
+    assert TEXT[slice(*encoding.offsets[13])] == "Seattle"
+    assert QuestionAnswering.loss is Loss.SPAN
+
+
+def test_the_answer_is_cut_from_the_text_with_its_case_and_spaces() -> None:
+    example = Question("where ?", TEXT, (Answer("held  in Seattle", 8),))
+    task = QuestionAnswering()
+    inputs = task.inputs([example], TOKENIZER, 32)
+    (answer,) = task.answers([example], inputs, _logits(inputs))
+    assert (answer["answer"], answer["start"]) == ("held  in Seattle", 8)
+    assert task.score([example], inputs, _logits(inputs)) == {"f1": 1.0, "exact_match": 1.0}
+
+
+def test_windows_by_hand() -> None:
+    """Seven pieces, room for four: a step of two."""
+    assert cut_into_windows(7, 4) == [(0, 4), (2, 6), (4, 7)]
+    assert cut_into_windows(4, 4) == [(0, 4)]
+    assert cut_into_windows(3, 1) == [(0, 1), (1, 2), (2, 3)]
+    owned = most_context(cut_into_windows(7, 4))
+    # Piece 2 is one step from the end of the first window, and at the beginning of the second.
+    assert [mine.tolist() for mine in owned] == [
+        [True, True, True, False],
+        [False, True, True, False],
+        [False, True, True],
+    ]
+    # Piece 2 is one step from an end in both windows: the first has it.
+    assert most_context(cut_into_windows(5, 4, 1))[0].tolist() == [True, True, True, False]
+    with pytest.raises(UserError, match="stride 5 does not fit windows of 4"):
+        cut_into_windows(7, 4, 5)
+    with pytest.raises(UserError, match="no room is left"):
+        cut_into_windows(7, 0)
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 12))
+def test_every_piece_is_in_a_window_and_counts_once(length: int, room: int, stride: int) -> None:
+    windows = cut_into_windows(length, room, min(stride, room))
+    owned = most_context(windows)
+    places = [place for window, mine in zip(windows, owned, strict=True) for place in np.arange(*window)[mine]]
+    assert sorted(places) == list(range(length))
+    assert all(window.end - window.begin == room for window in windows[:-1])
+    assert windows[-1].end == length
+
+    def context(place: int, window: Window) -> int:
+        cuts = [place - window.begin] * (window.begin > 0) + [window.end - 1 - place] * (window.end < length)
+        return min(cuts, default=length)
+
+    for window, mine in zip(windows, owned, strict=True):
+        for place in np.arange(*window)[mine]:
+            holding = [other for other in windows if other.begin <= place < other.end]
+            assert context(place, window) == max(context(place, other) for other in holding)
+
+
+def test_an_answer_counts_where_it_is_whole() -> None:
+    example = Question("?", LETTERS, (Answer("c d", 4),))
+    inputs = QuestionAnswering(stride=2).inputs([example], TOKENIZER, 7)  # room for three pieces
+    texts = [one.encodings[0].tokens[3:-1] for one in inputs]
+    assert texts == [["a", "b", "c"], ["c", "d", "e"], ["e", "f", "g"]]
+    assert [one.target.tolist() for one in inputs] == [[IGNORED, IGNORED], [3, 4], [0, 0]]
+    assert [one.begin for one in inputs] == [0, 2, 4]
+
+
+@given(st.integers(0, 4), st.integers(1, 3), st.integers(5, 12))
+def test_an_answer_is_found_in_whichever_window_it_is(first: int, count: int, max_length: int) -> None:
+    letters = LETTERS.split()[first : first + count]
+    example = Question("?", LETTERS, (Answer(" ".join(letters), 2 * first),))
+    task = QuestionAnswering(stride=1)
+    inputs = task.inputs([example], TOKENIZER, max_length)
+    found = task.answers([example], inputs, _logits(inputs))[0]
+    room = max_length - 4
+    assert any(one.target[0] > 0 for one in inputs) == (count <= room)
+    if count <= (room + 1) // 2:  # the window that owns the first piece has as many after it
+        assert found["answer"] == " ".join(letters)
+
+
+@given(st.integers(5, 12), st.integers(0, 2**32 - 1))
+def test_probabilities_are_those_of_all_spans(max_length: int, seed: int) -> None:
+    """Counted span by span, each in the window that owns its first piece."""
+    example = Question("?", LETTERS)
+    task = QuestionAnswering(null_threshold=0.0, longest_answer=2, n_best=100)
+    inputs = task.inputs([example], TOKENIZER, max_length)
+    assert inputs[0].target is None
+    generator = np.random.default_rng(seed)
+    outputs = [generator.normal(size=(len(one.encodings[0]), 2)) for one in inputs]
+    (answer,) = task.answers([example], inputs, outputs)
+    windows = [Window(one.begin, one.begin + len(one.encodings[0]) - 4) for one in inputs]
+    scores = {"": min(output[0].sum() for output in outputs)}
+    for window, mine, output in zip(windows, most_context(windows), outputs, strict=True):
+        for first in range(window.begin, window.end):
+            for last in range(first, min(first + 2, window.end)):
+                if mine[first - window.begin]:
+                    text = " ".join(LETTERS.split()[first : last + 1])
+                    scores[text] = output[first - window.begin + 3, 0] + output[last - window.begin + 3, 1]
+    total = np.log(sum(np.exp(score) for score in scores.values()))
+    expected = {text: np.exp(score - total) for text, score in scores.items()}
+    assert {one["answer"]: one["probability"] for one in answer["n_best"]} == pytest.approx(expected)
+    assert sum(one["probability"] for one in answer["n_best"]) == pytest.approx(1)
+    assert answer["answer"] == max(expected, key=lambda text: expected[text])
+
+
+def test_spans_end_after_they_start_and_are_short() -> None:
+    example, task = Question("?", LETTERS), QuestionAnswering(longest_answer=3)
+    (one,) = inputs = task.inputs([example], TOKENIZER, 20)
+    output = np.zeros((len(one.encodings[0]), 2))
+    output[5, 0], output[4, 1], output[8, 1] = 9.0, 8.0, 7.0  # starts at "c"; ends before it, or four later
+    assert task.answers([example], inputs, [output])[0]["answer"].startswith("c")
+    assert len(task.answers([example], inputs, [output])[0]["answer"].split()) <= 3
+
+
+def test_a_wording_is_listed_once() -> None:
+    example, task = Question("?", "a b a"), QuestionAnswering()
+    (one,) = inputs = task.inputs([example], TOKENIZER, 20)
+    output = np.zeros((len(one.encodings[0]), 2))
+    output[[3, 5]] = [[3.0, 3.0], [4.0, 4.0]]
+    (answer,) = task.answers([example], inputs, [output])
+    assert (answer["answer"], answer["start"]) == ("a", 4)
+    assert [one["answer"] for one in answer["n_best"]].count("a") == 1
+
+
+IMPOSSIBLE = Question("why ?", TEXT, ())
+
+
+def test_no_answer_where_it_beats_the_best_span_by_the_threshold() -> None:
+    (one,) = inputs = QuestionAnswering.of([DEMO, IMPOSSIBLE]).inputs([IMPOSSIBLE], TOKENIZER, 32)
+    assert one.target.tolist() == [0, 0]
+    output = np.zeros((len(one.encodings[0]), 2))
+    output[0] = 1.5  # "no answer" beats every span by 3
+    for threshold, empty in ((2.9, True), (3.1, False), (None, False)):
+        (answer,) = QuestionAnswering(threshold).answers([IMPOSSIBLE], inputs, [output])
+        assert (answer["answer"] == "") == empty
+    (answer,) = QuestionAnswering(2.9).answers([IMPOSSIBLE], inputs, [output])
+    assert (answer["start"], answer["null_margin"]) == (-1, 3.0)
+    assert answer["n_best"][0] == {key: answer[key] for key in ("answer", "start", "probability")}
+
+
+def test_one_window_with_an_answer_is_enough() -> None:
+    task = QuestionAnswering(null_threshold=0.0)
+    example = Question("?", LETTERS, (Answer("g", 12),))
+    inputs = task.inputs([example], TOKENIZER, 8)
+    assert len(inputs) > 1
+    (answer,) = task.answers([example], inputs, _logits(inputs))
+    assert answer["answer"] == "g"
+
+
+def test_scores_of_squad_2() -> None:
+    task = QuestionAnswering.of([DEMO, IMPOSSIBLE])
+    assert task.null_threshold == 0.0
+    assert QuestionAnswering.of([DEMO]).null_threshold is None
+    inputs = task.inputs([DEMO, IMPOSSIBLE], TOKENIZER, 32)
+    outputs = _logits(inputs)
+    assert task.score([DEMO, IMPOSSIBLE], inputs, outputs)["f1"] == 1.0
+    outputs[0][0] = 10.0  # sure of nothing: now DEMO is left without an answer
+    scores = task.score([DEMO, IMPOSSIBLE], inputs, outputs)
+    assert (scores["f1"], scores["exact_match"]) == (0.5, 0.5)
+    assert (scores["has_answer_f1"], scores["no_answer_accuracy"]) == (0.0, 1.0)
+    # With the threshold above DEMO's margin of 2 and below the other's of 18, both are right.
+    assert (scores["best_f1"], scores["best_threshold"]) == (1.0, 2.0)
+    tuned = QuestionAnswering(scores["best_threshold"])
+    assert tuned.score([DEMO, IMPOSSIBLE], inputs, outputs)["f1"] == 1.0
+
+
+def test_a_long_question_is_cut_and_counted() -> None:
+    task = QuestionAnswering(longest_question=2)
+    with pytest.warns(UserWarning, match="1 questions cut after 2 pieces"):
+        (one,) = task.inputs([DEMO], TOKENIZER, 32)
+    assert one.encodings[0].tokens[:4] == ["[CLS]", "where", "is", "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("example", "max_length", "message"),
+    [
+        (Question("\u200b", "a b"), 20, "the question '\\\\u200b' holds nothing"),
+        (Question("a", "\u200b"), 20, "the text '\\\\u200b' holds nothing"),
+        (Question("a b c d e", "a b"), 8, "no room is left for the text"),
+    ],
+)
+def test_texts_that_cannot_be_asked(example: Question, max_length: int, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        QuestionAnswering().inputs([example], TOKENIZER, max_length)
+
+
+def test_an_answer_that_the_tokenizer_drops_trains_nothing() -> None:
+    example = Question("?", "a \u200b b", (Answer("\u200b", 2),))
+    (one,) = QuestionAnswering().inputs([example], TOKENIZER, 20)
+    assert one.target.tolist() == [IGNORED, IGNORED]
+
+
+def test_questions_without_answers_cannot_be_measured() -> None:
+    task = QuestionAnswering()
+    inputs = task.inputs([Question("where ?", TEXT)], TOKENIZER, 32)
+    with pytest.raises(UserError, match=r"question 'where \?' has no answers: it cannot be measured"):
+        task.score([Question("where ?", TEXT)], inputs, [np.zeros((len(inputs[0].encodings[0]), 2))])
