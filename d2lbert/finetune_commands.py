@@ -136,10 +136,7 @@ def predict(
     model: Model,
     text: Annotated[
         list[str],
-        typer.Option(
-            "--text",
-            help="a text; the text to ask (question_answering); the premise (multiple_choice). May be given several times",
-        ),
+        typer.Option("--text", help="a text, a text to ask about, or a premise; may be given several times"),
     ],
     pair: Annotated[
         list[str] | None,
