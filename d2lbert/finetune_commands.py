@@ -146,8 +146,8 @@ def predict(
 ) -> None:
     """Answer for texts; prints one JSON object a text.
 
-    A question with choices is one --text, the premise (for a model of COPA it ends in "What was the cause?" or "What
-    happened as a result?"), and one --pair for every choice.
+    A question with choices is one --text, the premise, and one --pair for every choice. For a model of COPA the
+    premise ends in "What was the cause?" or in "What happened as a result?".
     """
     named = named_task(task)
     named.check_texts(task, text, pair or [])

@@ -209,6 +209,12 @@ def test_choices_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) 
     assert answer["probabilities"] == pytest.approx(rows[0]["probabilities"], abs=1e-5)
     third = run("predict", "multiple_choice", "--model", out, "--text", "a", *choices, "--pair", "c")
     assert len(json.loads(third.stdout)["probabilities"]) == 3
+    swag = tmp_path / "swag.csv"  # four endings, measured by a model that was trained on two alternatives
+    swag.write_text("sent1,sent2,ending0,ending1,ending2,ending3,label\nHe sits.,He,runs.,stands up.,is.,sings.,1\n")
+    result = run("evaluate", "multiple_choice", "--model", out, "--data", swag)
+    assert json.loads(result.stdout.splitlines()[-1])["examples"] == 1
+    (row,) = [json.loads(line) for line in (out / "predictions-swag.csv.jsonl").read_text().splitlines()]
+    assert row["choice"] == ("He runs.", "He stands up.", "He is.", "He sings.")[row["place"]]
 
 
 def test_mistakes_with_choices(encoder: Path, pair_file: Path, tmp_path: Path) -> None:
