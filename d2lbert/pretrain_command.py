@@ -34,6 +34,42 @@ Cased = Annotated[bool, typer.Option("--cased", help="keep capital letters and a
 
 
 @dataclass(frozen=True)
+class _Corpus:
+    """The text, and how it becomes shards.
+
+    Fields:
+        paths: of files, folders, patterns, or of one folder that is prepared already.
+        vocab, vocab_size, cased: a vocabulary, or how to learn one.
+        preparation, workers, engine: how, and with what, the text is tokenised.
+    """
+
+    paths: list[str]
+    vocab: Path | None
+    vocab_size: int
+    cased: bool
+    preparation: Preparation
+    workers: int
+    engine: Callable[..., TokenShards]
+
+    @property
+    def prepared(self) -> bool:
+        """Whether it is shards already."""
+        return len(self.paths) == 1 and (Path(self.paths[0]) / INDEX_FILE).is_file()
+
+    def prepare(self, folder: Path) -> TokenShards:
+        """Tokenise it into a folder."""
+        files = corpus_files(self.paths)
+        if self.vocab is None:
+            tokenizer = learn_vocabulary(files, self.vocab_size, not self.cased)
+        else:
+            tokenizer = WordPiece.from_file(self.vocab, not self.cased)
+        shards = self.engine(files, folder, tokenizer, self.preparation, self.workers)
+        counts = ", ".join(f"{shards.index[name]:,} {name}" for name in ("documents", "sentences", "tokens"))
+        print(f"{counts}; {len(tokenizer.vocab):,} pieces", file=sys.stderr)
+        return shards
+
+
+@dataclass(frozen=True)
 class _Kind:
     """What differs between the models that can be pretrained.
 
@@ -109,6 +145,9 @@ def pretrain(
     cased: Cased = False,
     dev_share: Annotated[float, typer.Option("--dev-share", help="share of documents held out")] = 0.01,
     workers: Annotated[int, typer.Option("--workers", help="processes that tokenise")] = 1,
+    engine: Annotated[
+        str, typer.Option("--engine", help="of --workers: processes, or ray for a cluster")
+    ] = "processes",
     max_length: Annotated[int, typer.Option("--max-length", help="of a pair, in tokens")] = 128,
     batch_size: Annotated[int, typer.Option("--batch-size", help="pairs in a batch")] = 32,
     accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
@@ -124,14 +163,15 @@ def pretrain(
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)
     sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout))
-    preparation = Preparation(dev_share)
+    source = _Corpus(
+        [*corpus, *(more or [])], vocab, vocab_size, cased, Preparation(dev_share), workers, _engine(engine)
+    )
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
     if first and not resume and out.is_dir() and any(out.iterdir()):
         raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
     writable_folder(out)
-    paths = [*corpus, *(more or [])]
     if prepare_only:
-        print(_prepare(paths, out, vocab, vocab_size, cased, preparation, workers).folder)
+        print(source.prepare(out).folder)
         return
     from d2lbert.data.masking import MaskingRates
     from d2lbert.data.pretraining import PretrainingSettings
@@ -153,58 +193,32 @@ def pretrain(
     if max_length > longest:
         raise UserError(f"--max-length is {max_length}: this model takes up to {longest} tokens")
     world = World.join(sharded)
-    if world.rank == 0:
-        _open_or_prepare(paths, out / "data", vocab, vocab_size, cased, preparation, workers, resume)
+    # Unless the corpus comes prepared, or the run that is resumed has done it.
+    if world.rank == 0 and not source.prepared and not (resume and (out / "data" / INDEX_FILE).is_file()):
+        source.prepare(out / "data")
     world.wait()
-    _train(_trainer(paths, out, kind, sizes, examples, settings, world), resume)
+    shards = TokenShards.open(source.paths[0] if source.prepared else out / "data")
+    _train(_trainer(shards, out, kind, sizes, examples, settings, world), resume)
     world.leave()
 
 
-def _open_or_prepare(
-    paths: list[str],
-    folder: Path,
-    vocab: Path | None,
-    vocab_size: int,
-    cased: bool,
-    preparation: Preparation,
-    workers: int,
-    resume: bool,
-) -> None:
-    """Prepare the corpus, unless it comes prepared, or the run that is resumed has done it."""
-    if not _is_prepared(paths) and not (resume and (folder / INDEX_FILE).is_file()):
-        _prepare(paths, folder, vocab, vocab_size, cased, preparation, workers)
+def _engine(name: str) -> Callable[..., TokenShards]:
+    """Return what prepares a corpus."""
+    from d2lbert.data.ray_preparation import prepare_on_ray
+
+    engines = {"processes": prepare, "ray": prepare_on_ray}
+    if name not in engines:
+        raise unknown_name("engine", name, engines)
+    return engines[name]
 
 
-def _is_prepared(paths: list[str]) -> bool:
-    return len(paths) == 1 and (Path(paths[0]) / INDEX_FILE).is_file()
-
-
-def _prepare(
-    paths: list[str],
-    folder: Path,
-    vocab: Path | None,
-    vocab_size: int,
-    cased: bool,
-    preparation: Preparation,
-    workers: int,
-) -> TokenShards:
-    files = corpus_files(paths)
-    if vocab is None:
-        tokenizer = learn_vocabulary(files, vocab_size, not cased)
-    else:
-        tokenizer = WordPiece.from_file(vocab, not cased)
-    shards = prepare(files, folder, tokenizer, preparation, workers)
-    counts = ", ".join(f"{shards.index[name]:,} {name}" for name in ("documents", "sentences", "tokens"))
-    print(f"{counts}; {len(tokenizer.vocab):,} pieces", file=sys.stderr)
-    return shards
-
-
-def _trainer(paths: list[str], out: Path, kind: _Kind, sizes: Any, examples: Any, settings: Any, world: Any) -> Trainer:
+def _trainer(
+    shards: TokenShards, out: Path, kind: _Kind, sizes: Any, examples: Any, settings: Any, world: Any
+) -> Trainer:
     """Put model, data and settings together."""
     from d2lbert.torch.pretraining_loop import Trainer
     from d2lbert.torch.runtime import seed_everything
 
-    shards = TokenShards.open(paths[0] if _is_prepared(paths) else out / "data")
     tokenizer = shards.tokenizer()
     special = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
     seed_everything(settings.seed)

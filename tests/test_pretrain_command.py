@@ -219,6 +219,7 @@ def test_mistakes_are_one_line(
     out = ("--out", tmp_path / "out")
     assert "did you mean tiny" in complaint("--corpus", corpus, *out, "--config", "tny")
     assert "unknown model 'gtp': did you mean gpt" in complaint("--corpus", corpus, *out, "--model", "gtp")
+    assert "unknown engine 'rey': did you mean ray" in complaint("--corpus", corpus, *out, "--engine", "rey")
     whole_words = ("--model", "gpt", "--whole-words")
     assert "hides nothing" in complaint("--corpus", corpus, *out, "--resume", *whole_words)
     assert "no corpus at nowhere" in complaint("--corpus", "nowhere", *out)

@@ -82,9 +82,7 @@ def prepare(
     Raises:
         UserError: the corpus cannot be read or holds no text, or the folder cannot be written.
     """
-    folder = writable_folder(out)
-    (folder / INDEX_FILE).unlink(missing_ok=True)
-    tokenizer.save_pretrained(folder)
+    folder = begin(out, tokenizer)
     job = partial(prepare_file, out=folder, tokenizer=tokenizer, settings=settings or Preparation())
     if workers > 1:
         # Fresh processes: a copy of this one could inherit a lock that one of its threads was holding.
@@ -93,6 +91,14 @@ def prepare(
     else:
         entries = [job(number, file) for number, file in enumerate(files)]
     return write_index(folder, tokenizer, entries)
+
+
+def begin(out: str | Path, tokenizer: WordPiece) -> Path:
+    """Make the folder of the shards, or empty it of its index, and put the tokenizer in."""
+    folder = writable_folder(out)
+    (folder / INDEX_FILE).unlink(missing_ok=True)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 def write_index(folder: Path, tokenizer: WordPiece, entries: Iterable[list[dict[str, Any]]]) -> TokenShards:
