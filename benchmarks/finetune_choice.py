@@ -3,8 +3,9 @@
 Measured on the questions 401 to 500 and their mirrors. A mirror has the same alternatives and the other answer, so
 whoever reads the alternatives alone is right every second time; a pair counts where both are right. Beside the model a
 rule that needs no training: take the alternative whose vector is nearer to the premise's (MiniLM was trained to embed
-sentences). Nothing was chosen on the dev questions: the accuracy after the last epoch is the result, that of the best
-epoch stands beside it.
+sentences). Nothing was chosen on the dev questions: the learning rate is one that learnt on four fifths of the training
+questions (with the default 1e-4 the training loss stayed at that of guessing for three epochs), and the accuracy after
+the last epoch is the result; that of the best epoch stands beside it.
 
     python benchmarks/finetune_choice.py              # needs D2LBERT_DATA for the real questions
 """
@@ -72,7 +73,7 @@ def main() -> None:
     """Measure and write ``results/finetuning/copa.json``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=8)
     arguments = parser.parse_args()
     record = Record("finetuning/copa", ["torch", "d2lbert"], arguments.seeds)
     train, dev = data.load("copa", "train"), data.load("copa", "dev")
@@ -81,7 +82,7 @@ def main() -> None:
     print(metrics, flush=True)
     runs = []
     for seed in arguments.seeds:
-        settings = Training(seed=seed, epochs=arguments.epochs, batch_size=16, max_length=64)
+        settings = Training(seed=seed, epochs=arguments.epochs, batch_size=16, learning_rate=4e-5, max_length=64)
         runs.append(fine_tuned(train, dev, settings))
         print(seed, runs[-1], flush=True)
     metrics["fine-tuned"] = {key: spread([run[key] for run in runs]) for key in runs[0]}
