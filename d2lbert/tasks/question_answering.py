@@ -125,10 +125,7 @@ class QuestionAnswering:
         That is the F1 of questions with an answer, the share of the others that were left without one, and the best F1
         with the threshold that gives it: choose the threshold on dev, measure on test.
         """
-        return self.score_found(examples, self.find(examples, inputs, outputs))
-
-    def score_found(self, examples: Sequence[Question], found: Sequence[Found]) -> dict[str, float]:
-        """Return :meth:`score` of what was found."""
+        found = self.find(examples, inputs, outputs)
         golds = [_golds(example) for example in examples]
         given = [self._text(*both) for both in zip(examples, found, strict=True)]
         scores = metrics.squad(golds, given)
