@@ -212,8 +212,8 @@ def test_scores_of_squad_2() -> None:
     scores = task.score([DEMO, IMPOSSIBLE], inputs, outputs)
     assert (scores["f1"], scores["exact_match"]) == (0.5, 0.5)
     assert (scores["has_answer_f1"], scores["no_answer_accuracy"]) == (0.0, 1.0)
-    # With the threshold above DEMO's margin of 2 and below the other's of 18, both are right.
-    assert (scores["best_f1"], scores["best_threshold"]) == (1.0, 2.0)
+    # With the threshold between DEMO's margin of 2 and the other's of 18, both are right.
+    assert (scores["best_f1"], scores["best_threshold"]) == (1.0, 10.0)
     tuned = QuestionAnswering(scores["best_threshold"])
     assert tuned.score([DEMO, IMPOSSIBLE], inputs, outputs)["f1"] == 1.0
 
