@@ -150,8 +150,9 @@ def best_threshold(
     # Questions of the same margin cannot be parted.
     splits = [k for k in range(len(order) + 1) if k in (0, len(order)) or sorted_margins[k - 1] < sorted_margins[k]]
     best = max(splits, key=lambda k: totals[k])
-    threshold = sorted_margins[best - 1] if best > 0 else sorted_margins[0] - 1
-    return float(threshold), float(totals[best] / len(order))
+    # Halfway between two margins: rounding must not move a question to the other side.
+    ends = np.concatenate([[sorted_margins[0] - 2], sorted_margins, [sorted_margins[-1] + 2]])
+    return float((ends[best] + ends[best + 1]) / 2), float(totals[best] / len(order))
 
 
 def _real(golds: Sequence[str]) -> list[str]:

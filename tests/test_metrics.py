@@ -119,11 +119,11 @@ def test_squad_is_the_mean_over_questions() -> None:
 @pytest.mark.parametrize(
     ("margins", "spans", "nulls", "expected"),
     [
-        ([1.0, 2.0, 3.0], [1.0, 0.5, 0.0], [0, 0, 1], (2.0, 2.5 / 3)),
+        ([1.0, 2.0, 3.0], [1.0, 0.5, 0.0], [0, 0, 1], (2.5, 2.5 / 3)),
         ([1.0, 2.0], [0.0, 0.0], [1, 1], (0.0, 1.0)),  # never a span: below the lowest margin
-        ([1.0, 2.0], [0.5, 1.0], [0, 0], (2.0, 0.75)),  # always a span
+        ([1.0, 2.0], [0.5, 1.0], [0, 0], (3.0, 0.75)),  # always a span
         ([2.0, 2.0, 2.0], [1.0, 0.0, 0.0], [0, 1, 1], (1.0, 2 / 3)),  # equal margins cannot be parted
-        ([3.0, -1.0], [0.0, 1.0], [1, 0], (-1.0, 1.0)),
+        ([3.0, -1.0], [0.0, 1.0], [1, 0], (1.0, 1.0)),
     ],
 )
 def test_best_threshold(

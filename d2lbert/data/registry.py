@@ -140,12 +140,10 @@ def _cut(examples: Iterator[Any], entry: DataSet, split: str) -> Iterator[Any]:
 
     Where the entry names a field, examples that follow each other with the same value in it count as one.
     """
-    groups = (
-        itertools.groupby(examples, key=operator.attrgetter(entry.cut_by))
-        if entry.cut_by
-        else ((None, [example]) for example in examples)
-    )
-    for number, (_, group) in enumerate(groups, start=1):
+    groups: Iterator[list[Any]] = ([example] for example in examples)
+    if entry.cut_by:
+        groups = (list(group) for _, group in itertools.groupby(examples, operator.attrgetter(entry.cut_by)))
+    for number, group in enumerate(groups, start=1):
         if (number % entry.cut == 0) == (split == "dev"):
             yield from group
 

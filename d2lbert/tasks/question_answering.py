@@ -20,7 +20,7 @@ from d2lbert.data.examples import Question
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss
 from d2lbert.tasks.windows import Window, cut_into_windows, most_context
-from d2lbert.text import WordPiece
+from d2lbert.text import Encoding, WordPiece
 from d2lbert.text.encoding import Pieces, assemble
 
 _ADDED = 3  # [CLS] and two [SEP]
@@ -125,10 +125,7 @@ class QuestionAnswering:
         That is the F1 of questions with an answer, the share of the others that were left without one, and the best F1
         with the threshold that gives it: choose the threshold on dev, measure on test.
         """
-        return self.score_found(examples, self.find(examples, inputs, outputs))
-
-    def score_found(self, examples: Sequence[Question], found: Sequence[Found]) -> dict[str, float]:
-        """Return :meth:`score` of what was found."""
+        found = self.find(examples, inputs, outputs)
         golds = [_golds(example) for example in examples]
         given = [self._text(*both) for both in zip(examples, found, strict=True)]
         scores = metrics.squad(golds, given)
@@ -150,8 +147,8 @@ class QuestionAnswering:
     ) -> list[dict[str, Any]]:
         """Return the answer to each question, its probability, and the best spans with theirs.
 
-        Probabilities are the softmax over all spans of the text, and over "no answer" where that is allowed. An empty
-        answer means "no answer"; ``start`` is then -1.
+        Probabilities are the softmax over all spans of the text, and over "no answer" where that is allowed. Spans are
+        widened to whole words. An empty answer means "no answer"; ``start`` is then -1.
         """
         found = self.find(examples, inputs, outputs)
         return [self._describe(*both) for both in zip(examples, found, strict=True)]
@@ -198,8 +195,8 @@ class QuestionAnswering:
         for place in np.argpartition(scores.ravel(), -count)[-count:]:
             first, last = divmod(int(place), len(scores))
             if np.isfinite(scores[first, last]):
-                start, end = encoding.offsets[first + shift][0], encoding.offsets[last + shift][1]
-                spans.append(Span(start, end, float(scores[first, last])))
+                begin, end = _whole_words(encoding, first + shift, last + shift)
+                spans.append(Span(encoding.offsets[begin][0], encoding.offsets[end][1], float(scores[first, last])))
         return spans
 
     def _distinct(self, example: Question, spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -269,6 +266,15 @@ def _target(example: Question, answer: Window | None, window: Window, shift: int
 def _first_of_text(one: Input) -> int:
     """Return the place of the first token of the text: after [CLS], the question and [SEP]."""
     return one.encodings[0].segment_ids.index(1)
+
+
+def _whole_words(encoding: Encoding, first: int, last: int) -> tuple[int, int]:
+    """Widen a span to whole words: nobody answers with half of one. So does the released code of BERT."""
+    while encoding.tokens[first].startswith("##") and not encoding.special[first - 1]:
+        first -= 1
+    while encoding.tokens[last + 1].startswith("##"):  # the [SEP] at the end does not
+        last += 1
+    return first, last
 
 
 def _golds(example: Question) -> list[str]:

@@ -179,10 +179,16 @@ class BertForQuestionAnswering(_BertWithTokenHead):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a folder that :meth:`save_pretrained` or ``transformers`` has written."""
-        model = super().from_pretrained(folder)
-        threshold = read_json(locate(folder) / weights.CONFIG_FILE).get("null_threshold")
-        model.null_threshold = None if threshold is None else float(threshold)
+        """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
+
+        Raises:
+            UserError: as for the other heads, or ``null_threshold`` is no number.
+        """
+        model, path = super().from_pretrained(folder), locate(folder) / weights.CONFIG_FILE
+        threshold = read_json(path).get("null_threshold")
+        if not isinstance(threshold, float | int | None):
+            raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")
+        model.null_threshold = threshold
         return model
 
     def forward(

@@ -217,3 +217,11 @@ def test_a_batch_without_any_place_has_no_loss_and_no_gradient() -> None:
     loss.backward()
     assert float(loss.detach()) == 0.0
     assert float(ours.classifier.weight.grad.abs().max()) == 0.0
+
+
+def test_a_threshold_that_is_no_number_is_one_line(tmp_path: Path) -> None:
+    BertForQuestionAnswering(BertModel(small_config())).save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"null_threshold": null', '"null_threshold": "low"'))
+    with pytest.raises(UserError, match="null_threshold is 'low'; give a number"):
+        BertForQuestionAnswering.from_pretrained(tmp_path)

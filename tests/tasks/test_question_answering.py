@@ -156,6 +156,26 @@ def test_a_wording_is_listed_once() -> None:
     assert [one["answer"] for one in answer["n_best"]].count("a") == 1
 
 
+@pytest.mark.parametrize(("first", "last"), [(8, 8), (9, 9), (8, 9)])
+def test_half_a_word_is_widened_to_the_whole(first: int, last: int) -> None:
+    task = QuestionAnswering()
+    (one,) = inputs = task.inputs([DEMO], TOKENIZER, 32)
+    assert one.encodings[0].tokens[8:10] == ["am", "##lc"]
+    output = np.zeros((len(one.encodings[0]), 2))
+    output[first, 0] = output[last, 1] = 9.0
+    (answer,) = task.answers([DEMO], inputs, [output])
+    assert (answer["answer"], answer["start"]) == ("AMLC", 0)
+
+
+def test_a_word_cut_by_a_window_ends_with_the_window() -> None:
+    example, task = Question("?", "amlc amlc"), QuestionAnswering(stride=1)
+    inputs = task.inputs([example], TOKENIZER, 7)  # room for three of four pieces
+    assert [one.encodings[0].tokens[3:-1] for one in inputs] == [["am", "##lc", "am"], ["##lc", "am", "##lc"]]
+    outputs = [np.zeros((len(one.encodings[0]), 2)) for one in inputs]
+    outputs[1][4, 0], outputs[1][5, 1] = 9.0, 9.0
+    assert task.answers([example], inputs, outputs)[0]["answer"] == "amlc"
+
+
 IMPOSSIBLE = Question("why ?", TEXT, ())
 
 
@@ -192,8 +212,8 @@ def test_scores_of_squad_2() -> None:
     scores = task.score([DEMO, IMPOSSIBLE], inputs, outputs)
     assert (scores["f1"], scores["exact_match"]) == (0.5, 0.5)
     assert (scores["has_answer_f1"], scores["no_answer_accuracy"]) == (0.0, 1.0)
-    # With the threshold above DEMO's margin of 2 and below the other's of 18, both are right.
-    assert (scores["best_f1"], scores["best_threshold"]) == (1.0, 2.0)
+    # With the threshold between DEMO's margin of 2 and the other's of 18, both are right.
+    assert (scores["best_f1"], scores["best_threshold"]) == (1.0, 10.0)
     tuned = QuestionAnswering(scores["best_threshold"])
     assert tuned.score([DEMO, IMPOSSIBLE], inputs, outputs)["f1"] == 1.0
 
