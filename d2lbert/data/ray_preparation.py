@@ -66,9 +66,8 @@ def _joined(workers: int) -> Iterator[None]:
         return
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    ray.init(
-        num_cpus=None if "RAY_ADDRESS" in os.environ else workers, log_to_driver=False, logging_level=logging.ERROR
-    )
+    cores = None if "RAY_ADDRESS" in os.environ else workers  # a cluster knows its own
+    ray.init(num_cpus=cores, log_to_driver=False, logging_level=logging.ERROR)
     try:
         yield
     finally:
