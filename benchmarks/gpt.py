@@ -1,17 +1,17 @@
 """GPT beside BERT: equal sizes, equal texts, equal tokens, and what each can do after it.
 
 Both are tiny (2 layers, 128 wide), start from the same seed and read the same texts of Wikipedia in the same order,
-single texts without next sentences. GPT is asked for every next token, BERT for the masked ones. A step of BERT takes
-about a quarter of the time, so a second BERT goes on to four times the tokens.
+single texts without next sentences. GPT is asked for every next token, BERT for the masked ones. With ``--longer N``
+another BERT reads N times as much: its steps are cheaper, and it learns from fewer tokens.
 
 On documents that none has read: GPT's perplexity, and how well each names a token when only what stands before it is
 shown (writing) and when both sides are (filling a gap). BERT gets a ``[MASK]`` there, in writing as the last token of
 the text. GPT fills a gap in two ways: from what stands before it, and by writing each of its 20 best candidates into
 the gap and taking the one with which the whole text is most probable.
 
-A prepared corpus comes from ``d2lbert pretrain --prepare``. A stopped run goes on where it was.
+A stopped run goes on where it was.
 
-    python benchmarks/gpt.py --corpus PREPARED --out FOLDER
+    python benchmarks/gpt.py            # needs D2LBERT_DATA for the real text
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from record import Record
+from record import ROOT, Record
 from torch import Tensor
 
+from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.causal import CausalData
+from d2lbert.data.corpus import corpus_files, learn_vocabulary
 from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
-from d2lbert.data.shards import TokenShards
+from d2lbert.data.shards import INDEX_FILE, Preparation, TokenShards, prepare
 from d2lbert.files import writable_folder
 from d2lbert.gpt_config import gpt_preset
 from d2lbert.text import WordPiece
@@ -40,14 +42,22 @@ from d2lbert.torch.pretraining_loop import LOG, Pretraining, Trainer
 from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.sampling import Sampling
 
-LENGTH, BATCH, SEED = 128, 16, 0
+VOCABULARY, LENGTH, BATCH, SEED = 8192, 128, 16, 0
 CANDIDATES = 20
-LONGER = "BERT, four times the tokens"
+LONGER = "BERT, longer"
 PROMPTS = ["the village is located in", "he was born in", "the album was released"]
 WRITTEN = 20  # new tokens of each
 
 
-def models(shards: TokenShards, seed: int) -> dict[str, Any]:
+def corpus(folder: Path) -> TokenShards:
+    """Open the prepared corpus, or prepare it: all of the English Wikipedia at hand, with a vocabulary of its own."""
+    if not (folder / INDEX_FILE).is_file():
+        files = corpus_files([str(data.fetch("wikipedia_en"))])
+        prepare(files, folder, learn_vocabulary(files, VOCABULARY), Preparation())
+    return TokenShards.open(folder)
+
+
+def models(shards: TokenShards, seed: int, longer: bool) -> dict[str, Any]:
     """Return the models with their first weights, and no dropout: no text is read twice."""
     tokenizer = shards.tokenizer()
     pad, cls, sep = (tokenizer.token_to_id[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
@@ -56,13 +66,9 @@ def models(shards: TokenShards, seed: int) -> dict[str, Any]:
     bert_sizes = preset("tiny").replace(vocab_size=len(tokenizer.vocab), pad_token_id=pad)
     bert_sizes = bert_sizes.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     found: dict[str, Any] = {}
-    for name, model_class, sizes in (
-        ("GPT", Gpt, gpt_sizes),
-        ("BERT", BertForPretraining, bert_sizes),
-        (LONGER, BertForPretraining, bert_sizes),
-    ):
+    for name in ("GPT", "BERT", LONGER) if longer else ("GPT", "BERT"):
         seed_everything(seed)
-        found[name] = model_class(sizes)
+        found[name] = Gpt(gpt_sizes) if name == "GPT" else BertForPretraining(bert_sizes)
     return found
 
 
@@ -80,12 +86,12 @@ def train(name: str, model: Any, shards: TokenShards, steps: int, out: Path) -> 
         save_every=50,
         keep=1,
     )
-    data, dev = data_class(shards, examples), data_class(shards, examples, "dev")
-    trainer = Trainer(model, data, dev, settings, writable_folder(out))
+    train_data, dev_data = data_class(shards, examples), data_class(shards, examples, "dev")
+    trainer = Trainer(model, train_data, dev_data, settings, writable_folder(out))
     trainer.resume()
     trainer.run()
     model.eval()
-    question = data.questions[0]
+    question = train_data.questions[0]
     with (out / LOG).open() as stream:
         rows = [row for row in csv.DictReader(stream) if row[f"dev_{question}_loss"]]
     return {
@@ -93,7 +99,7 @@ def train(name: str, model: Any, shards: TokenShards, steps: int, out: Path) -> 
         "tokens": [int(row["tokens"]) for row in rows],
         "dev_loss": [float(row[f"dev_{question}_loss"]) for row in rows],
         "dev_accuracy": [float(row[f"dev_{question}_accuracy"]) for row in rows],
-        "answers_of_100_tokens": 100 * _answers(data) / _tokens(data),
+        "answers_of_100_tokens": 100 * _answers(train_data) / _tokens(train_data),
     }
 
 
@@ -201,7 +207,7 @@ def abilities(trained: dict[str, Any], shards: TokenShards, count: int) -> dict[
     before, chosen = gpt_scores(trained["GPT"], texts, places)
     next_token = {"GPT": score(before, answers)}
     gap = {"GPT, what stands before": score(before, answers), "GPT, the whole text": right(chosen, answers)}
-    for name in ("BERT", LONGER):
+    for name in list(trained)[1:]:
         steps = bert_scores(trained[name], texts, places, shards.tokenizer().token_to_id["[MASK]"])
         next_token[name] = score(steps["before"], answers)
         next_token[f"{name}, no [SEP]"] = score(steps["before, no [SEP]"], answers)
@@ -235,23 +241,23 @@ def texts_written(gpt: Gpt, bert: BertForPretraining, tokenizer: WordPiece) -> l
 def main() -> None:
     """Train all, measure, and write ``results/pretraining/gpt.json``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", required=True, help="a folder that d2lbert pretrain --prepare has written")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the runs")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "gpt", help="for the corpus and the runs")
     parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--longer", type=int, default=0, help="another BERT reads so many times as much; 0: none")
     parser.add_argument("--texts", type=int, default=500, help="held-out texts with a gap each")
     arguments = parser.parse_args()
     record = Record("pretraining/gpt", ["torch", "d2lbert"], seeds=[SEED])
-    shards = TokenShards.open(arguments.corpus)
-    trained = models(shards, SEED)
+    shards = corpus(arguments.out / "corpus")
+    trained = models(shards, SEED, arguments.longer > 0)
     histories = {}
     for name, model in trained.items():
-        steps = arguments.steps * (4 if name == LONGER else 1)
+        steps = arguments.steps * (arguments.longer if name == LONGER else 1)
         histories[name] = train(name, model, shards, steps, arguments.out / name.replace(",", "").replace(" ", "-"))
     metrics = {
         "training": histories,
         "perplexity": perplexity(trained["GPT"], shards),
         "abilities": abilities(trained, shards, arguments.texts),
-        "written": texts_written(trained["GPT"], trained[LONGER], shards.tokenizer()),
+        "written": texts_written(trained["GPT"], list(trained.values())[-1], shards.tokenizer()),
     }
     record.write(metrics, data="wikipedia_en", vocab_size=len(shards.tokenizer().vocab), max_length=LENGTH, dropout=0.0)
 
