@@ -158,6 +158,7 @@ def pretrain(
     static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
     save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
     keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="write OUT/tensorboard, too")] = False,
     sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
@@ -179,16 +180,13 @@ def pretrain(
     from d2lbert.torch.runtime import World
 
     settings = Pretraining(
-        steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep
-    )
+        steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep,
+        tensorboard=tensorboard,
+    )  # fmt: skip
     examples = PretrainingSettings(
-        max_length,
-        batch_size,
-        seed,
-        MaskingRates(whole_words=whole_words),
-        next_sentence and kind.pairs,
+        max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence and kind.pairs,
         static_copies=static_copies,
-    )
+    )  # fmt: skip
     longest = getattr(sizes, kind.positions)
     if max_length > longest:
         raise UserError(f"--max-length is {max_length}: this model takes up to {longest} tokens")

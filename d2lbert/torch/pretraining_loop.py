@@ -11,9 +11,7 @@ three numbers, and a resumed run ends with the same bits as one that was never s
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
-import io
 import itertools
 import json
 import math
@@ -41,14 +39,16 @@ from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
 from d2lbert.torch.pretrainable import Answering, Pretrainable
 from d2lbert.torch.runtime import World
 from d2lbert.torch.sharded_state import gather, load_state, save_state
+from d2lbert.torch.training_log import TrainingLog
 
 CHECKPOINTS = "checkpoints"
 LOG = "log.csv"
+EVENTS = "tensorboard"
 _STATE_FOLDER = "state"  # weights and moments
 _NUMBERS_FILE = "state.json"
 
 # What may change between a run and its continuation: it touches no weight.
-_MAY_CHANGE = ("keep", "save_every", "log_every", "validate_every", "validation_batches")
+_MAY_CHANGE = ("tensorboard", "keep", "save_every", "log_every", "validate_every", "validation_batches")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Pretraining:
         log_every, validate_every, save_every: steps between two of each.
         validation_batches: of held-out documents, at most; the same ones each time.
         keep: how many checkpoints stay.
+        tensorboard: write the log for TensorBoard, too.
     """
 
     steps: int = 1000
@@ -80,6 +81,7 @@ class Pretraining:
     save_every: int = 500
     validation_batches: int = 50
     keep: int = 3
+    tensorboard: bool = False
 
     def __post_init__(self) -> None:
         above_zero = ("steps", "accumulation", "learning_rate", "clip", "log_every", "validate_every", "save_every")
@@ -131,12 +133,12 @@ class Trainer:
         settings, last = self.settings, {}
         batches = self.data.batches(self.position)
         began, tokens_before = time.perf_counter(), self.tokens
-        log = _Log(self.out / LOG, self.data.questions, self.step, self.world.rank == 0)
+        log = self._log()
         show = progress and self.world.rank == 0
         bar = tqdm(
             total=settings.steps, initial=self.step, disable=not show, file=sys.stderr, unit="step", mininterval=1.0
         )
-        with log, bar:
+        with log or contextlib.nullcontext(), bar:
             while self.step < settings.steps:
                 losses = self._step(batches)
                 rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
@@ -149,10 +151,20 @@ class Trainer:
                     row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **losses}
                     row |= self.validate() if validate else {}
                     last = {**row, "tokens_per_second": round(rate)}
-                    log.write(last)
+                    if log is not None:
+                        log.write(last)
                 if finished or self.step % settings.save_every == 0:
                     self.save()
         return last or {"step": self.step, **self.validate()}
+
+    def _log(self) -> TrainingLog | None:
+        """Return the log of the first process; the others write none."""
+        if self.world.rank:
+            return None
+        losses, accuracies = _columns(self.data.questions)
+        scores = [*losses, *(f"dev_{name}" for name in (*losses, *accuracies))]
+        columns = ["step", "epoch", "tokens", "learning_rate", *scores, "tokens_per_second"]
+        return TrainingLog(self.out / LOG, columns, self.step, self.out / EVENTS if self.settings.tensorboard else None)
 
     def _step(self, batches: Iterator[tuple[Questions, Position]]) -> dict[str, float]:
         """Make one step, and return its losses."""
@@ -301,36 +313,3 @@ def _counts(batch: Questions) -> np.ndarray:
 def _columns(questions: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Return the names of the losses and of the accuracies in the log."""
     return [f"{name}_loss" for name in questions], [f"{name}_accuracy" for name in questions]
-
-
-class _Log:
-    """``log.csv``: a line for each step that is logged. What is later than ``step`` is dropped when it is opened."""
-
-    def __init__(self, path: Path, questions: tuple[str, ...], step: int, active: bool) -> None:
-        self.active = active
-        if not active:
-            return
-        losses, accuracies = _columns(questions)
-        scores = [*losses, *(f"dev_{name}" for name in (*losses, *accuracies))]
-        columns = ["step", "epoch", "tokens", "learning_rate", *scores, "tokens_per_second"]
-        rows = []
-        if path.is_file():
-            lines = path.read_text(encoding="utf-8").splitlines()[1:]
-            # A line that a crash has cut short counts as later.
-            rows = [line for line in lines if line.count(",") == len(columns) - 1 and int(line.split(",")[0]) <= step]
-        write_text(path, "\n".join([",".join(columns), *rows]) + "\n")
-        self._stream: io.TextIOBase = path.open("a", encoding="utf-8", newline="")
-        self._writer = csv.DictWriter(self._stream, columns, lineterminator="\n")
-
-    def __enter__(self) -> _Log:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.active:
-            self._stream.close()
-
-    def write(self, row: dict[str, float]) -> None:
-        """Add a line; columns that the row lacks stay empty."""
-        if self.active:
-            self._writer.writerow(row)
-            self._stream.flush()
