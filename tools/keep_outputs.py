@@ -18,6 +18,18 @@ import papermill
 KEPT = {"nbval-check-output", "keep_output"}
 
 
+def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Join what was printed in several pieces: a busy machine sends it so."""
+    joined: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        before = joined[-1] if joined else None
+        if before is not None and output.output_type == before.output_type == "stream" and output.name == before.name:
+            before.text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
 def keep_outputs(path: Path) -> None:
     """Run one notebook and write the outputs of its checked cells into it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -29,7 +41,7 @@ def keep_outputs(path: Path) -> None:
         if cell.cell_type != "code":
             continue
         checked = set(cell.metadata.get("tags", [])) >= KEPT
-        cell.outputs = executed[cell.id].outputs if checked else []
+        cell.outputs = join_streams(executed[cell.id].outputs) if checked else []
         cell.execution_count = executed[cell.id].execution_count if checked else None
         for output in cell.outputs:
             output.pop("execution_count", None)

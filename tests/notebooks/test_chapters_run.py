@@ -28,8 +28,8 @@ def _text(cell: nbformat.NotebookNode) -> str:
         if output.output_type == "stream" and output.name == "stdout":
             parts.append(output.text)
         elif "data" in output:
-            parts.append(output.data.get("text/plain", ""))
-    return "\n".join(parts).strip()
+            parts.append(output.data.get("text/plain", "") + "\n")
+    return "".join(parts).strip()
 
 
 @pytest.mark.slow
