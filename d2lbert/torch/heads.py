@@ -37,7 +37,7 @@ class _BertWithHead(nn.Module):
         super().__init__()
         self.bert = bert
         self.labels = tuple(labels)
-        self.dropout = nn.Dropout(bert.config.hidden_dropout_prob)
+        self.dropout: nn.Module = nn.Dropout(bert.config.hidden_dropout_prob)
         self.classifier = nn.Linear(bert.config.hidden_size, len(self.labels))
         initialize(self.classifier, bert.config.initializer_range)
 
@@ -132,15 +132,6 @@ class _BertWithTokenHead(_BertWithHead):
     def _optional_tensors(self) -> dict[str, np.ndarray]:
         return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
 
-
-class BertForTokenClassification(_BertWithTokenHead):
-    """BERT with dropout and one linear layer on the vector of every token (Devlin et al. 2019, section 5.3).
-
-    Args:
-        bert: the encoder, pretrained or not.
-        labels: the names of the C labels of a token, in the order of the logits.
-    """
-
     def forward(
         self,
         token_ids: Tensor,
@@ -156,6 +147,15 @@ class BertForTokenClassification(_BertWithTokenHead):
             token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
         )
         return self.classifier(self.dropout(encoded.sequence))
+
+
+class BertForTokenClassification(_BertWithTokenHead):
+    """BERT with dropout and one linear layer on the vector of every token (Devlin et al. 2019, section 5.3).
+
+    Args:
+        bert: the encoder, pretrained or not.
+        labels: the names of the C labels of a token, in the order of the logits.
+    """
 
 
 class BertForQuestionAnswering(_BertWithTokenHead):
@@ -175,6 +175,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
 
     def __init__(self, bert: BertModel, labels: Sequence[str] = QuestionAnswering.labels) -> None:
         super().__init__(bert, labels)
+        self.dropout = nn.Identity()
         self.null_threshold: float | None = None
 
     @classmethod
@@ -190,22 +191,6 @@ class BertForQuestionAnswering(_BertWithTokenHead):
             raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")
         model.null_threshold = threshold
         return model
-
-    def forward(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
-    ) -> Tensor:
-        """Return logits (B, L, 2). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
-        encoded = self.bert(
-            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
-        )
-        return self.classifier(encoded.sequence)
 
     @classmethod
     def _read_labels(cls, path: Path) -> list[str]:
