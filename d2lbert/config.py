@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from d2lbert.errors import UserError, unknown_name
+
+ACTIVATIONS = ("gelu", "gelu_new", "relu")
 
 # Fields of a foreign config.json that change what the network computes, with the one value that we compute.
 # Any other foreign field (training options, label names, version stamps) does not touch the forward pass.
@@ -25,7 +28,57 @@ _REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True)
-class BertConfig:
+class ModelConfig:
+    """What the configurations of all models share: a copy with changes, no unknown fields, and checks of sizes."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build a configuration from our own fields; an unknown field is an error."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise unknown_name("configuration field", name, known)
+        return cls(**values)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def _at_least_one(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) < 1:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
+
+    def _rates(self, *names: str) -> None:
+        for name in names:
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
+
+    def _one_of(self, name: str, known: Sequence[str], what: str = "") -> None:
+        if getattr(self, name) not in known:
+            raise unknown_name(f"{what} {name}".strip(), getattr(self, name), known)
+
+    def _divides(self, heads: str, width: str) -> None:
+        if getattr(self, width) % getattr(self, heads):
+            raise UserError(
+                f"configuration: {getattr(self, heads)} heads do not divide {width} {getattr(self, width)}; "
+                f"choose {heads} so that they do"
+            )
+
+    def _ids_below(self, size: int, *names: str) -> None:
+        for name in names:
+            if not 0 <= getattr(self, name) < size:
+                raise UserError(
+                    f"configuration: {name} is {getattr(self, name)}, outside the vocabulary of {size}; "
+                    "give the id of one of its tokens"
+                )
+
+
+@dataclass(frozen=True)
+class BertConfig(ModelConfig):
     """Sizes of a BERT encoder. The defaults are BERT-base, uncased (Devlin et al. 2019, section 3).
 
     Fields:
@@ -58,20 +111,11 @@ class BertConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size"):
-            if getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
-        if self.hidden_size % self.num_attention_heads:
-            raise UserError(
-                f"configuration: {self.num_attention_heads} heads do not divide hidden_size {self.hidden_size}; "
-                "choose num_attention_heads so that they do"
-            )
-        if self.hidden_act not in ("gelu", "gelu_new", "relu"):
-            raise unknown_name("activation hidden_act", self.hidden_act, ("gelu", "gelu_new", "relu"))
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
+        super().__post_init__()
+        self._at_least_one("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
+        self._divides("num_attention_heads", "hidden_size")
+        self._one_of("hidden_act", ACTIVATIONS, "activation")
+        self._rates("hidden_dropout_prob", "attention_probs_dropout_prob")
 
     @property
     def head_size(self) -> int:
@@ -79,28 +123,14 @@ class BertConfig:
         return self.hidden_size // self.num_attention_heads
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> BertConfig:
-        """Build a configuration from our own fields; an unknown field is an error."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                raise unknown_name("configuration field", name, known)
-        return cls(**values)
-
-    @classmethod
-    def from_json(cls, path: str | Path) -> BertConfig:
+    def from_json(cls, path: str | Path) -> Self:
         """Read a Hugging Face ``config.json``.
 
         Fields that do not change the forward pass are ignored. A field that does, with a value that this package
         does not compute (relative positions, a decoder, another architecture), is an error.
         """
         values = read_json(path)
-        for name, allowed in _REQUIRED_VALUES.items():
-            if name in values and values[name] not in allowed:
-                raise UserError(
-                    f"{path}: {name} is {values[name]!r}, which d2lbert does not compute; "
-                    f"use a checkpoint where it is {allowed[0]!r}"
-                )
+        refuse_other_values(path, values, _REQUIRED_VALUES, "BERT")
         known = {field.name for field in dataclasses.fields(cls)}
         try:
             return cls(**{name: value for name, value in values.items() if name in known})
@@ -111,13 +141,9 @@ class BertConfig:
         """Return the fields, with the two that ``transformers`` needs to recognise the architecture."""
         return {"model_type": "bert", "architectures": ["BertModel"], **dataclasses.asdict(self)}
 
-    def replace(self, **changes: Any) -> BertConfig:
-        """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
 
 @dataclass(frozen=True)
-class ElmoConfig:
+class ElmoConfig(ModelConfig):
     """Sizes of an ELMo language model. The defaults are the published one's (Peters et al. 2018, section 3.4).
 
     Fields:
@@ -148,12 +174,9 @@ class ElmoConfig:
     skip_connections: bool = True
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("char_embedding_size", "projection_size", "hidden_size", "num_layers", "max_characters"):
-            if getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
-        if self.activation not in ("relu", "tanh"):
-            raise unknown_name("activation", self.activation, ("relu", "tanh"))
+        super().__post_init__()
+        self._at_least_one("char_embedding_size", "projection_size", "hidden_size", "num_layers", "max_characters")
+        self._one_of("activation", ("relu", "tanh"))
         widest = max((width for width, _ in self.filters), default=0)
         if not 0 < widest <= self.max_characters:
             raise UserError(
@@ -216,10 +239,6 @@ class ElmoConfig:
             },
         }
 
-    def replace(self, **changes: Any) -> ElmoConfig:
-        """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
 
 def check_types(config: Any) -> None:
     """Refuse values of a configuration that are not of their defaults' type; an integer will do for a real number."""
@@ -228,6 +247,18 @@ def check_types(config: Any) -> None:
         allowed = (int, float) if wanted is float else (wanted,)
         if isinstance(value, bool) != (wanted is bool) or not isinstance(value, allowed):
             raise UserError(f"configuration: {field.name} is {value!r}; it must be of type {wanted.__name__}")
+
+
+def refuse_other_values(
+    path: str | Path, values: dict[str, Any], required: dict[str, tuple[Any, ...]], kind: str
+) -> None:
+    """Refuse a foreign ``config.json`` with a value that we do not compute; the first of the allowed ones is named."""
+    for name, allowed in required.items():
+        if name in values and values[name] not in allowed:
+            raise UserError(
+                f"{path}: {name} is {values[name]!r}, which d2lbert does not compute for {kind}; "
+                f"use a checkpoint where it is {allowed[0]!r}"
+            )
 
 
 def _preset(layers: int, hidden: int) -> BertConfig:

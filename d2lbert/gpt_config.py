@@ -5,25 +5,24 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from d2lbert.config import PRESETS, check_types, read_json
+from d2lbert.config import ACTIVATIONS, PRESETS, ModelConfig, read_json, refuse_other_values
 from d2lbert.errors import UserError, unknown_name
 
 # Fields of a foreign config.json that change what the network computes, with the one value that we compute.
-_REQUIRED_VALUES: dict[str, Any] = {
-    "model_type": "gpt2",
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-    "tie_word_embeddings": True,
+_REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
+    "model_type": ("gpt2",),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "add_cross_attention": (False,),
+    "tie_word_embeddings": (True,),
 }
-_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new"}  # two names of one formula
-_RATES = ("resid_pdrop", "embd_pdrop", "attn_pdrop")
+_OTHER_NAMES = {"gelu_pytorch_tanh": "gelu_new"}  # two names of one formula
 
 
 @dataclass(frozen=True)
-class GptConfig:
+class GptConfig(ModelConfig):
     """Sizes of a GPT. The defaults are the smallest GPT-2 (Radford et al. 2019, table 2), with its vocabulary.
 
     Fields:
@@ -58,56 +57,29 @@ class GptConfig:
     pad_token_id: int = 50256
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner"):
-            if getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
-        if self.n_embd % self.n_head:
-            raise UserError(
-                f"configuration: {self.n_head} heads do not divide n_embd {self.n_embd}; choose n_head so that they do"
-            )
-        if self.activation_function not in ("gelu_new", "gelu", "relu"):
-            raise unknown_name("activation_function", self.activation_function, ("gelu_new", "gelu", "relu"))
-        for name in _RATES:
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
-            if not 0 <= getattr(self, name) < self.vocab_size:
-                raise UserError(
-                    f"configuration: {name} is {getattr(self, name)}, outside the vocabulary of {self.vocab_size}; "
-                    "give the id of one of its tokens"
-                )
+        super().__post_init__()
+        self._at_least_one("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
+        self._divides("n_head", "n_embd")
+        self._one_of("activation_function", ACTIVATIONS)
+        self._rates("resid_pdrop", "embd_pdrop", "attn_pdrop")
+        self._ids_below(self.vocab_size, "bos_token_id", "eos_token_id", "pad_token_id")
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> GptConfig:
-        """Build a configuration from our own fields; an unknown field is an error."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                raise unknown_name("configuration field", name, known)
-        return cls(**values)
-
-    @classmethod
-    def from_json(cls, path: str | Path) -> GptConfig:
+    def from_json(cls, path: str | Path) -> Self:
         """Read a Hugging Face ``config.json`` of a GPT-2.
 
         Fields that do not change the forward pass are ignored. A field that does, with a value that this package does
         not compute (an output layer of its own, cross-attention, another architecture), is an error.
         """
         values = read_json(path)
-        for name, wanted in _REQUIRED_VALUES.items():
-            if values.get(name, wanted) != wanted:
-                raise UserError(
-                    f"{path}: {name} is {values[name]!r}, which d2lbert does not compute for GPT; "
-                    f"use a checkpoint where it is {wanted!r}"
-                )
+        refuse_other_values(path, values, _REQUIRED_VALUES, "GPT")
         known = {field.name for field in dataclasses.fields(cls)}
         # There, null stands for what the rest says: four times the width, and no token for padding.
         found = {name: value for name, value in values.items() if name in known and value is not None}
         found.setdefault("n_inner", 4 * found.get("n_embd", cls.n_embd))
         found.setdefault("pad_token_id", found.get("eos_token_id", cls.eos_token_id))
         if "activation_function" in found:
-            found["activation_function"] = _ACTIVATIONS.get(found["activation_function"], found["activation_function"])
+            found["activation_function"] = _OTHER_NAMES.get(found["activation_function"], found["activation_function"])
         try:
             return cls(**found)
         except UserError as error:
@@ -117,10 +89,6 @@ class GptConfig:
         """Return the fields, with those that ``transformers`` needs to recognise the architecture."""
         kind = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "tie_word_embeddings": True}
         return {**kind, **dataclasses.asdict(self)}
-
-    def replace(self, **changes: Any) -> GptConfig:
-        """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
 
 def _twin(name: str, positions: int) -> GptConfig:

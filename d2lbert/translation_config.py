@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config import check_types, read_json
+from d2lbert.config import ACTIVATIONS, ModelConfig, read_json
 from d2lbert.errors import UserError, unknown_name
 
 
 @dataclass(frozen=True)
-class TranslationConfig:
+class TranslationConfig(ModelConfig):
     """What both kinds of model have.
 
     Fields:
@@ -33,26 +33,11 @@ class TranslationConfig:
     eos_token_id: int = 2
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("source_vocab_size", "target_vocab_size", "hidden_size"):
-            self._at_least_one(name)
-        self._share("hidden_dropout_prob")
-        for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
-            smallest = min(self.source_vocab_size, self.target_vocab_size)
-            if not 0 <= getattr(self, name) < smallest:
-                raise UserError(
-                    f"configuration: {name} is {getattr(self, name)}, outside the vocabulary of {smallest}; "
-                    "give an id of both vocabularies"
-                )
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build a configuration from our own fields; an unknown field is an error."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                raise unknown_name("configuration field", name, known)
-        return cls(**values)
+        super().__post_init__()
+        self._at_least_one("source_vocab_size", "target_vocab_size", "hidden_size")
+        self._rates("hidden_dropout_prob")
+        smallest = min(self.source_vocab_size, self.target_vocab_size)
+        self._ids_below(smallest, "pad_token_id", "bos_token_id", "eos_token_id")
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
@@ -73,18 +58,6 @@ class TranslationConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the kind of model, for ``config.json``."""
         return {"model_type": self.model_type, **dataclasses.asdict(self)}
-
-    def replace(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    def _at_least_one(self, name: str) -> None:
-        if getattr(self, name) < 1:
-            raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
-
-    def _share(self, name: str) -> None:
-        if not 0 <= getattr(self, name) < 1:
-            raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
 
     def _same_vocabularies(self, name: str) -> None:
         if getattr(self, name) and self.source_vocab_size != self.target_vocab_size:
@@ -127,18 +100,12 @@ class TransformerConfig(TranslationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = ("num_attention_heads", "intermediate_size", "max_position_embeddings")
-        for name in (*sizes, "num_encoder_layers", "num_decoder_layers"):
-            self._at_least_one(name)
-        self._share("attention_probs_dropout_prob")
+        self._at_least_one("num_attention_heads", "intermediate_size", "max_position_embeddings")
+        self._at_least_one("num_encoder_layers", "num_decoder_layers")
+        self._rates("attention_probs_dropout_prob")
         self._same_vocabularies("share_embeddings")
-        if self.hidden_size % self.num_attention_heads:
-            raise UserError(
-                f"configuration: {self.num_attention_heads} heads do not divide hidden_size {self.hidden_size}; "
-                "choose num_attention_heads so that they do"
-            )
-        if self.hidden_act not in ("gelu", "gelu_new", "relu"):
-            raise unknown_name("activation hidden_act", self.hidden_act, ("gelu", "gelu_new", "relu"))
+        self._divides("num_attention_heads", "hidden_size")
+        self._one_of("hidden_act", ACTIVATIONS, "activation")
 
 
 # base and big are those of the paper. tiny and mini are for 30,000 sentence pairs: little capacity (Wu et al. 2021,
@@ -198,11 +165,9 @@ class Seq2SeqConfig(TranslationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("embedding_size", "num_hidden_layers"):
-            self._at_least_one(name)
-        for name, known in (("cell", ("gru", "lstm")), ("attention", ("none", "additive", "dot"))):
-            if getattr(self, name) not in known:
-                raise unknown_name(name, getattr(self, name), known)
+        self._at_least_one("embedding_size", "num_hidden_layers")
+        self._one_of("cell", ("gru", "lstm"))
+        self._one_of("attention", ("none", "additive", "dot"))
         if self.bidirectional and self.hidden_size % 2:
             raise UserError(
                 f"configuration: hidden_size {self.hidden_size} cannot be halved for two directions; "
