@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from record import Record
-from torch import nn
 
 from d2lbert import data
 from d2lbert.data.skipgrams import Windows
@@ -46,14 +45,14 @@ def read_text(tokens: int) -> list[list[str]]:
 
 def learn_ours(kind: str, examples: Windows, vocabulary: Vocabulary) -> WordVectors:
     """Train one of our models."""
-    model: nn.Module
+    model: FastText | SkipGram | Cbow
     if kind == "fastText":
         model = FastText(vocabulary.words, SIZE, BUCKETS)
     else:
         model = {"skip-gram": SkipGram, "CBOW": Cbow}[kind](len(vocabulary), SIZE)
     batches = examples.cbow if kind == "CBOW" else examples.skip_gram
     train(model, batches(1024, EPOCHS[kind]))
-    return WordVectors(vocabulary.words[2:], model.vectors().numpy()[2:])  # type: ignore[operator]
+    return WordVectors(vocabulary.words[2:], model.vectors().numpy()[2:])
 
 
 def learn_gensim(kind: str, sentences: list[list[str]], seed: int) -> WordVectors:

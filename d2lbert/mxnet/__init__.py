@@ -3,6 +3,8 @@
 MXNet is optional and its development has ended (Apache Attic, 2023). This module readies NumPy for it, then imports it.
 """
 
+import importlib
+
 from d2lbert.errors import UserError
 from d2lbert.mxnet import numpy_compat
 
@@ -13,13 +15,14 @@ class MxnetMissing(UserError, ImportError):
 
 numpy_compat.install()
 try:
-    import mxnet  # noqa: F401
+    importlib.import_module("mxnet")
 except ImportError as error:
     raise MxnetMissing(
         f"the MXNet edition needs mxnet 1.9.1 ({error}): run pip install --no-deps mxnet==1.9.1, "
         "then pip install requests 'graphviz<0.9' setuptools"
     ) from None
 
+# These import mxnet, which is ready only now: they cannot stand at the top, where E402 wants them.
 from d2lbert.mxnet.bert import BertModel  # noqa: E402
 from d2lbert.mxnet.elmo import Elmo  # noqa: E402
 from d2lbert.mxnet.gpt import Gpt  # noqa: E402
