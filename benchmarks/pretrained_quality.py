@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from record import Record
 
 from d2lbert import data
@@ -28,30 +27,18 @@ from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
 from d2lbert.data.shards import TokenShards
 from d2lbert.text import WordPiece
 from d2lbert.torch.masked_words import pseudo_log_likelihoods, pseudo_perplexity
-from d2lbert.torch.pretraining import BertForPretraining, pretraining_losses
-from d2lbert.torch.runtime import best_device, to_tensors
+from d2lbert.torch.pretraining import BertForPretraining
+from d2lbert.torch.pretraining_loop import Pretraining, Trainer
+from d2lbert.torch.runtime import best_device
 
 LENGTH = 128
 
 
-@torch.inference_mode()
 def held_out(model: BertForPretraining, shards: TokenShards, batches: int) -> dict[str, float]:
     """Return losses and accuracies on masked tokens and pairs of documents that were held out."""
-    device = model.decoder_bias.device
     settings = PretrainingSettings(max_length=LENGTH, batch_size=64)
-    sums, counts = np.zeros(4), np.zeros(2)
-    for batch, _ in itertools.islice(PretrainingData(shards, settings, "dev").epoch(0), batches):
-        ids, labels = (torch.from_numpy(array).to(device) for array in (batch.masked_ids, batch.next_labels))
-        places = torch.from_numpy(batch.masked_positions).to(device)
-        output = model(**to_tensors(batch.rows, device), masked_positions=places)
-        losses = pretraining_losses(output, ids, labels)
-        size = len(ids), len(labels)
-        right = (output.token_logits.argmax(-1) == ids).sum(), (output.next_logits.argmax(-1) == labels).sum()
-        sums += [float(losses.masked) * size[0], float(losses.next_sentence) * size[1], *map(int, right)]
-        counts += size
-    names = ("masked_loss", "next_sentence_loss", "masked_accuracy", "next_sentence_accuracy")
-    found = dict(zip(names, (sums / np.tile(counts, 2)).tolist(), strict=True))
-    return {**found, "masked_tokens": int(counts[0]), "pairs": int(counts[1])}
+    train, dev = (PretrainingData(shards, settings, split) for split in ("train", "dev"))
+    return Trainer(model, train, dev, Pretraining(validation_batches=batches), Path()).validate()
 
 
 def by_frequency(shards: TokenShards) -> dict[str, float]:
