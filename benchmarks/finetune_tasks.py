@@ -22,7 +22,7 @@ from d2lbert.files import write_text
 from d2lbert.tasks.named import fitting_examples, named_task
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
-from d2lbert.torch.runtime import best_device, seed_everything
+from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.zoo import get_model
 
 EVERY = 10  # one training example of so many chooses the epoch, where there is no test split
@@ -66,7 +66,7 @@ def read(name: str, plan: Plan) -> tuple[list[Any], list[Any], list[Any]]:
     return [example for number, example in enumerate(train) if number % EVERY], train[::EVERY], dev
 
 
-def run(name: str, plan: Plan, seed: int) -> dict[str, Any]:
+def run(name: str, plan: Plan, seed: int, precision: str) -> dict[str, Any]:
     """Train with one seed; return the scores, the history and some of the mistakes."""
     train, choice, scored = read(name, plan)
     task = named_task(plan.task).of_examples(train)
@@ -74,7 +74,9 @@ def run(name: str, plan: Plan, seed: int) -> dict[str, Any]:
     encoder, tokenizer = get_model("minilm")
     head = BertForTokenClassification if plan.task == "tagging" else BertForSequenceClassification
     model = head(encoder, task.labels)
-    settings = Training(epochs=plan.epochs, learning_rate=plan.learning_rate, seed=seed, best_by=plan.score)
+    settings = Training(
+        epochs=plan.epochs, learning_rate=plan.learning_rate, seed=seed, best_by=plan.score, precision=precision
+    )
     history = fine_tune(model, task, tokenizer, train, choice, settings, best_device())
     scores, answers = evaluate(model, task, tokenizer, scored, device=best_device())
     examples = {"train": len(train), "choice": len(choice), "scored": len(scored)}
@@ -92,11 +94,11 @@ def mistakes(plan: Plan, examples: list[Any], answers: list[dict[str, Any]]) -> 
     return [{"example": right, "answer": answer} for right, answer in pairs[:MISTAKES]]
 
 
-def kept_or_run(name: str, seed: int, folder: Path) -> dict[str, Any]:
+def kept_or_run(name: str, seed: int, precision: str, folder: Path) -> dict[str, Any]:
     """Return what an earlier call has kept of this run, or run it and keep it."""
     path = folder / f"{name}-{seed}.json"
     if not path.is_file():
-        found = run(name, PLANS[name], seed)
+        found = run(name, PLANS[name], seed, precision)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(found) + "\n")
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -109,17 +111,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", default=list(PLANS), choices=list(PLANS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--precision", default="auto", choices=PRECISIONS)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "finetune_tasks", help="where runs are kept")
     options = parser.parse_args()
     for name in options.tasks:
         record = Record(f"finetuning/{name}", ["torch", "d2lbert", "scikit-learn", "scipy"], options.seeds)
-        runs = [kept_or_run(name, seed, options.runs) for seed in options.seeds]
+        runs = [kept_or_run(name, seed, options.precision, options.runs) for seed in options.seeds]
         scores = {key: spread([one["scores"][key] for one in runs]) for key in runs[0]["scores"]}
         record.write(
             scores,
             data=name,
             sample=data.is_sample(name),
             plan=asdict(PLANS[name]),
+            precision=options.precision,
             examples=runs[0]["examples"],
             histories=[one["history"] for one in runs],
             mistakes=runs[0]["mistakes"],

@@ -57,6 +57,7 @@ def finetune(
     patience: Annotated[int, typer.Option("--patience", help="stop after so many epochs without gain; 0: off")] = 0,
     best_by: Annotated[str, typer.Option("--best-by", help="score that chooses the epoch, such as f1")] = "",
     balanced: Annotated[bool, typer.Option("--balanced", help="rare labels count more")] = False,
+    precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
@@ -76,7 +77,7 @@ def finetune(
     length = _length(task, max_length, encoder)
     settings = Training(
         epochs=epochs, batch_size=batch_size, learning_rate=lr, seed=seed, max_length=length,
-        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced,
+        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced, precision=precision,
     )  # fmt: skip
     seed_everything(seed)
     trained = _head(task)(encoder, chosen.labels)

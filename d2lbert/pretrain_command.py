@@ -153,6 +153,7 @@ def pretrain(
     accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
     lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 5e-4,
     dropout: Annotated[float, typer.Option("--dropout", help="0 for a small model and much text")] = 0.1,
+    precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
     whole_words: Annotated[bool, typer.Option("--whole-words", help="mask whole words")] = False,
     next_sentence: Annotated[bool, typer.Option(help="train on pairs of texts, or on single texts")] = True,
     static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
@@ -181,7 +182,7 @@ def pretrain(
 
     settings = Pretraining(
         steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep,
-        tensorboard=tensorboard,
+        tensorboard=tensorboard, precision=precision,
     )  # fmt: skip
     examples = PretrainingSettings(
         max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence and kind.pairs,

@@ -27,7 +27,7 @@ from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.losses import by_token, compute_loss
 from d2lbert.torch.optim import decay_groups, layer_groups, linear_warmup_and_decay
 from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
-from d2lbert.torch.runtime import seed_everything, to_tensors
+from d2lbert.torch.runtime import autocast, check_precision, seed_everything, to_tensors
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Training:
         patience: stop after so many epochs without a better score on dev; 0 for never.
         best_by: name of the score that chooses the best epoch; empty for the task's first.
         balanced: let each label count inversely to its frequency in the training examples.
-        mixed_precision: compute in bfloat16 where there is an NVIDIA GPU; weights and loss stay in float32.
+        precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
     """
 
     epochs: int = 3
@@ -64,7 +64,7 @@ class Training:
     patience: int = 0
     best_by: str = ""
     balanced: bool = False
-    mixed_precision: bool = True
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "clip"):
@@ -80,6 +80,7 @@ class Training:
             raise UserError(f"training: max_length is {self.max_length}; [CLS], a token and [SEP] need 3")
         if not 0 <= self.seed < 2**32:
             raise UserError(f"training: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        check_precision(self.precision)
 
 
 def fine_tune(
@@ -193,7 +194,7 @@ def _train_epoch(
     for start in range(0, len(inputs), settings.batch_size):
         chosen = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
         batch = _arrange([encoding for one in chosen for encoding in one.encodings], settings.packed, tokenizer)
-        with _precision(device, settings.mixed_precision):
+        with autocast(device, settings.precision):
             logits = run.model(**to_tensors(batch, device))
         loss = compute_loss(task.loss, logits, [one.target for one in chosen], batch, class_weights)
         value = _step(run.model, loss, run.optimizer, settings.clip)
@@ -248,12 +249,6 @@ def _chosen_score(scores: dict[str, float], name: str) -> float:
     if name and name not in scores:
         raise unknown_name("score best_by", name, scores)
     return scores[name] if name else next(iter(scores.values()))
-
-
-def _precision(device: torch.device | str, mixed: bool) -> torch.autocast:
-    """Return the context in which a forward pass runs: bfloat16 on an NVIDIA GPU, else unchanged."""
-    kind = torch.device(device).type
-    return torch.autocast(kind, dtype=torch.bfloat16, enabled=mixed and kind == "cuda")
 
 
 @torch.inference_mode()

@@ -37,7 +37,7 @@ from d2lbert.text import WordPiece
 from d2lbert.torch.losses import mean_cross_entropy
 from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
 from d2lbert.torch.pretrainable import Answering, Pretrainable
-from d2lbert.torch.runtime import World
+from d2lbert.torch.runtime import World, autocast, check_precision
 from d2lbert.torch.sharded_state import gather, load_state, save_state
 from d2lbert.torch.training_log import TrainingLog
 
@@ -63,6 +63,7 @@ class Pretraining:
         weight_decay: of matrices; biases and LayerNorm have none.
         clip: the largest norm of the gradient.
         seed: of the first weights and of dropout.
+        precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
         log_every, validate_every, save_every: steps between two of each.
         validation_batches: of held-out documents, at most; the same ones each time.
         keep: how many checkpoints stay.
@@ -76,6 +77,7 @@ class Pretraining:
     weight_decay: float = 0.01
     clip: float = 1.0
     seed: int = 0
+    precision: str = "auto"
     log_every: int = 10
     validate_every: int = 500
     save_every: int = 500
@@ -90,6 +92,7 @@ class Pretraining:
                 raise UserError(f"pretraining: {name} is {getattr(self, name)}; it must be above 0")
         if not 0 <= self.warmup <= 1:
             raise UserError(f"pretraining: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
+        check_precision(self.precision)
 
 
 class Trainer:
@@ -204,7 +207,7 @@ class Trainer:
 
     def _answer(self, batch: Questions) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return for each question the model's logits (N, C) and the right answers (N,)."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with autocast(self.device, self.settings.precision):
             logits = self.parallel(batch)
         return [(logits[name], torch.from_numpy(right).to(self.device)) for name, right in batch.answers.items()]
 

@@ -315,3 +315,21 @@ def test_a_loss_that_explodes_is_one_line(shards: TokenShards, tmp_path: Path) -
 def test_settings_that_cannot_be(change: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"pretraining: {next(iter(change))} is"):
         Pretraining(**change)
+
+
+def test_bfloat16_is_another_run_with_nearly_the_same_losses(shards: TokenShards, tmp_path: Path) -> None:
+    exact, rounded = QUICK, dataclasses.replace(QUICK, precision="bfloat16")
+    losses = []
+    for number, settings in enumerate((exact, rounded)):
+        trainer = _trainer(shards, tmp_path / str(number), settings)
+        trainer.run(progress=False)
+        losses.append(trainer.validate()["dev_masked_loss"])
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)
+    with pytest.raises(UserError, match="precision was float32 and is now bfloat16|precision was auto and is now"):
+        _trainer(shards, tmp_path / "0", rounded).resume()
+
+
+def test_an_unknown_precision_of_pretraining_is_one_line() -> None:
+    with pytest.raises(UserError, match="unknown precision 'half'"):
+        Pretraining(precision="half")

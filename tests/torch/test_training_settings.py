@@ -54,6 +54,21 @@ def _run(settings: Training, checkpoint: Path | None = None) -> tuple[dict[str, 
     return model.state_dict(), history
 
 
+def test_bfloat16_trains_nearly_the_same_model_in_float32_weights() -> None:
+    exact, history = _run(QUICK)
+    rounded, other = _run(dataclasses.replace(QUICK, precision="bfloat16"))
+    assert _run(dataclasses.replace(QUICK, precision="auto"))[1][0]["loss"] == history[0]["loss"]  # on a processor
+    assert other[0]["loss"] != history[0]["loss"]
+    assert other[0]["loss"] == pytest.approx(history[0]["loss"], rel=1e-2)
+    assert all(weight.dtype == exact[name].dtype for name, weight in rounded.items())
+    assert other[-1]["accuracy"] == pytest.approx(history[-1]["accuracy"], abs=0.1)
+
+
+def test_an_unknown_precision_is_one_line() -> None:
+    with pytest.raises(UserError, match="unknown precision 'float16': did you mean bfloat16 or float32"):
+        Training(precision="float16")
+
+
 class Stopped(Exception):
     """The power failed."""
 
