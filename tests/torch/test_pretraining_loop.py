@@ -326,7 +326,7 @@ def test_bfloat16_is_another_run_with_nearly_the_same_losses(shards: TokenShards
         losses.append(trainer.validate()["dev_masked_loss"])
     assert losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=1e-2)
-    with pytest.raises(UserError, match="precision was float32 and is now bfloat16|precision was auto and is now"):
+    with pytest.raises(UserError, match="precision was auto and is now bfloat16"):
         _trainer(shards, tmp_path / "0", rounded).resume()
 
 
