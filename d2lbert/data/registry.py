@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import formats, readers
+from d2lbert.data import formats, readers, tagged
 from d2lbert.data.download import DownloadError, download
 from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
 from d2lbert.errors import UserError, unknown_name
@@ -192,6 +192,7 @@ _READERS: dict[str, Any] = {
     "analogies": readers.analogies,
     "word-pairs": readers.word_pairs,
     "blimp": readers.minimal_pairs,
+    "brown": tagged.brown,
 }
 
 

@@ -1,7 +1,9 @@
-"""Read sentences with a tag for each word: the columns of CoNLL-2003 and of WNUT-17."""
+"""Read sentences with a tag for each word: CoNLL-2003 and WNUT-17 in columns, the Brown corpus with slashes."""
 
 from __future__ import annotations
 
+import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,6 +37,33 @@ def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Tag
         tags.append(columns[-1].strip())
     if words:
         yield _sentence(path, number, words, tags, labels)
+
+
+def brown(path: str | Path) -> Iterator[TaggedSentence]:
+    """Read the archive of the Brown corpus, files ``brown/ca01`` and so on: ``word/tag`` with a sentence on each line.
+
+    Of a tag only the first part is kept, the part of speech: ``np`` of ``np-tl`` (in a title) or ``np$`` (a genitive).
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(archive.namelist()):
+                if re.fullmatch(r"brown/c[a-r]\d\d", name):
+                    yield from _slashed(f"{path}, {name}", archive.read(name).decode("utf-8"))
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def _slashed(origin: str, content: str) -> Iterator[TaggedSentence]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        pairs = [token.rpartition("/") for token in line.split()]
+        if not pairs:
+            continue
+        if not all(word and tag for word, _, tag in pairs):
+            raise fault(origin, number, "a word without its tag", "get the file again")
+        tags = [re.split(r"[-+*$]", tag)[0] or tag for _, _, tag in pairs]
+        yield TaggedSentence(tuple(word for word, _, _ in pairs), tuple(tags))
 
 
 def _sentence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from d2lbert import UserError
 from d2lbert.data import TaggedSentence
 from d2lbert.data.tag_schemes import SCHEMES, Entity, convert, entities, write_tags
-from d2lbert.data.tagged import conll
+from d2lbert.data.tagged import brown, conll
 
 
 @st.composite
@@ -105,3 +106,36 @@ def test_real_files(real_data: Path) -> None:
     ):
         sentences = list(conll(real_data / "wnut17" / name))
         assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (size, tokens)
+
+
+def _brown(folder: Path, text: str) -> Path:
+    with zipfile.ZipFile(folder / "brown.zip", "w") as archive:
+        archive.writestr("brown/ca01", text)
+        archive.writestr("brown/README", "not/a text")
+    return folder / "brown.zip"
+
+
+def test_brown_is_read_with_parts_of_speech(tmp_path: Path) -> None:
+    text = "\n\tThe/at Fulton/np-tl Jury's/nn$ 1/2/cd --/--\n\n\tIt/pps isn't/bez* ./.\n"
+    assert list(brown(_brown(tmp_path, text))) == [
+        TaggedSentence(("The", "Fulton", "Jury's", "1/2", "--"), ("at", "np", "nn", "cd", "--")),
+        TaggedSentence(("It", "isn't", "."), ("pps", "bez", ".")),
+    ]
+
+
+def test_faults_of_brown_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"brown/ca01, line 1: a word without its tag"):
+        list(brown(_brown(tmp_path, "The Jury/nn\n")))
+    (tmp_path / "torn.zip").write_bytes(b"PK")
+    with pytest.raises(UserError, match=r"torn\.zip is damaged"):
+        list(brown(tmp_path / "torn.zip"))
+    with pytest.raises(UserError, match=r"cannot read .*none\.zip"):
+        list(brown(tmp_path / "none.zip"))
+
+
+def test_the_real_brown_corpus(real_data: Path) -> None:
+    sentences = list(brown(real_data / "brown" / "brown.zip"))
+    assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (57340, 1161192)
+    kinds = Counter(tag for sentence in sentences for tag in sentence.tags)
+    assert [kind for kind, _ in kinds.most_common(4)] == ["nn", "in", "at", "jj"]
+    assert {"", "np$", "nn-tl"}.isdisjoint(kinds)
