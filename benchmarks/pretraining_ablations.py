@@ -109,7 +109,7 @@ def fine_tuned(name: str, encoder: BertModel, shards: TokenShards, precision: st
         copy = BertModel(encoder.config)
         copy.load_state_dict(encoder.state_dict())
         model = BertForSequenceClassification(copy, task.labels)
-        settings = Training(epochs=4, learning_rate=3e-4, seed=seed, precision=precision)
+        settings = Training(epochs=2, learning_rate=3e-4, seed=seed, precision=precision)
         fine_tune(model, task, shards.tokenizer(), train, dev, settings, best_device(), progress=False)
         scores.append(evaluate(model, task, shards.tokenizer(), dev, device=best_device())[0]["accuracy"])
     return spread(scores)

@@ -156,10 +156,13 @@ class BertForPretraining(Pretrainable):
         heads = {theirs: state[ours].detach().float().cpu().numpy() for ours, theirs in _HEAD_NAMES.items()}
         return tensors | heads
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that ``transformers.BertForPreTraining`` loads."""
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write a folder that ``transformers.BertForPreTraining`` loads; ``half`` stores 16 bits a number."""
         fields = {"architectures": ["BertForPreTraining"], "tie_word_embeddings": True}
-        weights.write_folder(folder, self.config, self.tensors(), fields)
+        tensors = self.tensors()
+        if half:
+            tensors = {name: array.astype(np.float16) for name, array in tensors.items()}
+        weights.write_folder(folder, self.config, tensors, fields)
 
 
 def pretraining_losses(output: PretrainingOutput, masked_ids: Tensor, next_labels: Tensor) -> PretrainingLosses:

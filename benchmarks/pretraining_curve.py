@@ -1,0 +1,83 @@
+"""The learning curve of a pretraining run: loss on held-out documents against tokens read, and a fitted power law.
+
+The law is L(n) = a + b n^(-c) for n tokens (Kaplan et al. 2020; with the floor a, Hoffmann et al. 2022). It is fitted
+twice: on all points after the first few, and on their first half alone, to see how well it foretells the second.
+
+    python benchmarks/pretraining_curve.py --run DIR          # a folder that d2lbert pretrain wrote
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import Record
+from scipy.optimize import curve_fit
+
+from d2lbert import UserError
+from d2lbert.torch.pretraining_loop import CHECKPOINTS, LOG
+
+LEFT_OUT = 2  # points at the start, while the model still learns how frequent each piece is
+MILLION = 1e6
+
+
+def read_curve(path: Path) -> dict[str, list[float]]:
+    """Return the columns of a log at the steps at which held-out documents were scored."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["dev_masked_loss"]]
+    if len(rows) < 2 * (LEFT_OUT + 3):
+        raise UserError(f"{path} holds {len(rows)} validations, too few for a law: train for longer")
+    names = ("step", "tokens", "learning_rate", *(name for name in rows[0] if name.startswith("dev_")))
+    return {name: [float(row[name]) for row in rows] for name in names}
+
+
+def power_law(millions: np.ndarray, floor: float, factor: float, exponent: float) -> np.ndarray:
+    """Return a + b n^(-c), for n in millions of tokens."""
+    return floor + factor * millions**-exponent
+
+
+def fit(tokens: np.ndarray, losses: np.ndarray) -> dict[str, float]:
+    """Return a, b and c, none of them negative, and the root of the mean squared distance from the points."""
+    found, _ = curve_fit(power_law, tokens / MILLION, losses, p0=(4.0, 3.0, 0.3), bounds=(0, [np.inf, np.inf, 5]))
+    distance = losses - power_law(tokens / MILLION, *found)
+    names = ("floor", "factor", "exponent")
+    return dict(zip(names, found.tolist(), strict=True)) | {"distance": float(np.sqrt((distance**2).mean()))}
+
+
+def fits(curve: dict[str, list[float]]) -> dict[str, Any]:
+    """Fit the law to all points and to the first half of them; score the second half by the latter."""
+    tokens, losses = (np.array(curve[name])[LEFT_OUT:] for name in ("tokens", "dev_masked_loss"))
+    half = len(tokens) // 2
+    early = fit(tokens[:half], losses[:half])
+    foretold = power_law(tokens[half:] / MILLION, early["floor"], early["factor"], early["exponent"])
+    return {
+        "all": fit(tokens, losses),
+        "first half": early,
+        "last loss": float(losses[-1]),
+        "last loss, foretold from the first half": float(foretold[-1]),
+    }
+
+
+def main() -> None:
+    """Read the log and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--result", default="pretraining/curve", help="results/<this>.json")
+    options = parser.parse_args()
+    record = Record(options.result, ["torch", "scipy", "d2lbert"])
+    curve = read_curve(options.run / LOG)
+    states = sorted((options.run / CHECKPOINTS).glob("checkpoint-*/state.json"))
+    if not states:
+        raise UserError(f"{options.run} has no checkpoint: give the folder of a run of d2lbert pretrain")
+    settings = json.loads(states[-1].read_text(encoding="utf-8"))["run"]
+    metrics = {"curve": curve, "power law": fits(curve)}
+    print(metrics["power law"])
+    record.write(metrics, settings=settings, left_out=LEFT_OUT)
+
+
+if __name__ == "__main__":
+    main()
