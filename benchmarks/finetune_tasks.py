@@ -48,6 +48,7 @@ class Plan:
 
 
 PLANS = {
+    "sst2": Plan("classification", "accuracy", "dev"),
     "mrpc": Plan("pair", "f1", "dev"),
     "stsb_en": Plan("pair", "spearman", "dev"),
     "cola": Plan("classification", "matthews", "dev"),

@@ -1,7 +1,8 @@
-"""The value of pretraining: the same network fine-tuned from a checkpoint and from random weights, on three tasks.
+"""The value of pretraining: the same network fine-tuned from a checkpoint and from random weights, on six sets.
 
-SST-2 (accuracy), CoLA (Matthews' correlation), MRPC (F1). Each start gets the learning rate that suits it best, chosen
-on a tenth of the training examples that was held out; then every seed is trained anew on the rest and scored on dev.
+Splits and scores are those of finetune_tasks.py. Each start gets the learning rate that suits it best, by the examples
+that choose the epoch; then every seed is trained with it, and scored on examples that chose nothing. Each set is kept
+as it ends, so that a stopped benchmark goes on where it was.
 
     python benchmarks/pretraining_value.py --model DIR            # needs D2LBERT_DATA for the real sets
 """
@@ -9,22 +10,24 @@ on a tenth of the training examples that was held out; then every seed is traine
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
-from record import Record, spread
+from finetune_tasks import PLANS, read
+from record import ROOT, Record, spread
 
 from d2lbert import data
+from d2lbert.files import write_text
 from d2lbert.tasks.named import named_task
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
-from d2lbert.torch.runtime import best_device, seed_everything
+from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.zoo import get_model
 
-# Data set -> what the command line calls the task, and the score.
-TASKS = {"sst2": ("classification", "accuracy"), "cola": ("classification", "matthews"), "mrpc": ("pair", "f1")}
+SETS = [name for name, plan in PLANS.items() if plan.task != "tagging"]
 LEARNING_RATES = (1e-4, 3e-4, 1e-3)
-EVERY = 10  # one training example of so many is held out for the choice
 
 
 def run(
@@ -39,23 +42,34 @@ def run(
 
 
 def measure(name: str, options: argparse.Namespace, pretrained: bool) -> dict[str, Any]:
-    """Choose the learning rate of one task and one start, then train and score every seed."""
-    kind, score = TASKS[name]
-    examples, dev = data.load(name, "train"), data.load(name, "dev")
-    train = [example for number, example in enumerate(examples) if number % EVERY]
-    held_out, task = examples[::EVERY], named_task(kind).of_examples(examples)
+    """Choose the learning rate of one set and one start, then train and score every seed."""
+    plan = PLANS[name]
+    train, choice, scored = read(name, plan)
+    task = named_task(plan.task).of_examples(train)
+    settings = Training(epochs=options.epochs, best_by=plan.score, precision=options.precision)
     found: dict[float, float] = {}
     for rate in LEARNING_RATES:
-        settings = Training(epochs=options.epochs, learning_rate=rate, seed=options.seeds[0], best_by=score)
-        found[rate] = run(task, options.model, pretrained, train, held_out, settings)[2]
+        tried = dataclasses.replace(settings, learning_rate=rate, seed=options.seeds[0])
+        found[rate] = run(task, options.model, pretrained, train, choice, tried)[2]
     best = max(found, key=lambda rate: found[rate])
     scores = []
     for seed in options.seeds:
-        settings = Training(epochs=options.epochs, learning_rate=best, seed=seed, best_by=score)
-        model, tokenizer, _ = run(task, options.model, pretrained, train, held_out, settings)
-        scores.append(evaluate(model, task, tokenizer, dev, device=best_device())[0][score])
+        tried = dataclasses.replace(settings, learning_rate=best, seed=seed)
+        model, tokenizer, _ = run(task, options.model, pretrained, train, choice, tried)
+        scores.append(evaluate(model, task, tokenizer, scored, device=best_device())[0][plan.score])
     print(name, "pretrained" if pretrained else "random", best, scores, flush=True)
-    return {"score": score, "learning_rate": best, "choice": found, "dev": spread(scores), "examples": len(dev)}
+    return {"learning_rate": best, "choice": found, "scores": spread(scores), "examples": len(scored)}
+
+
+def kept_or_measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what an earlier call has kept of this set, or measure both starts and keep them."""
+    path = options.runs / f"{name}.json"
+    if not path.is_file():
+        found = {start: measure(name, options, start == "pretrained") for start in ("random", "pretrained")}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps({"score": PLANS[name].score, **found}) + "\n")
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return kept
 
 
 def main() -> None:
@@ -63,17 +77,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--precision", default="auto", choices=PRECISIONS)
+    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "pretraining_value", help="where sets are kept")
     options = parser.parse_args()
     record = Record("pretraining/value", ["torch", "d2lbert", "scikit-learn"], options.seeds)
-    metrics = {
-        name: {start: measure(name, options, start == "pretrained") for start in ("random", "pretrained")}
-        for name in options.tasks
-    }
-    record.write(
-        metrics, model=options.model.name, epochs=options.epochs, sample={name: data.is_sample(name) for name in TASKS}
-    )
+    metrics = {name: kept_or_measured(name, options) for name in options.sets}
+    sample = {name: data.is_sample(name) for name in options.sets}
+    record.write(metrics, model=options.model.name, epochs=options.epochs, precision=options.precision, sample=sample)
 
 
 if __name__ == "__main__":

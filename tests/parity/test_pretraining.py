@@ -184,6 +184,15 @@ def test_folders_go_both_ways(models: tuple[Any, BertForPretraining], tmp_path: 
     assert torch.equal(BertModel.from_pretrained(tmp_path / "ours").pooler.weight, ours.bert.pooler.weight)
 
 
+def test_half_the_bits_half_the_file(models: tuple[Any, BertForPretraining], tmp_path: Path) -> None:
+    models[1].save_pretrained(tmp_path / "full")
+    models[1].save_pretrained(tmp_path / "half", half=True)
+    sizes = [(tmp_path / kind / "model.safetensors").stat().st_size for kind in ("full", "half")]
+    assert 0.45 < sizes[1] / sizes[0] < 0.75  # the header stays
+    for name, value in BertForPretraining.from_pretrained(tmp_path / "half").state_dict().items():
+        torch.testing.assert_close(value, models[1].state_dict()[name], atol=1e-3, rtol=1e-3)
+
+
 def test_an_encoder_without_heads_is_refused(models: tuple[Any, BertForPretraining], tmp_path: Path) -> None:
     models[1].bert.save_pretrained(tmp_path)
     with pytest.raises(UserError, match="lacks 7 of 7 tensors"):
