@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from elmo_tagging import BATCH, Features, batches, tensors
-from finetune_tasks import PLANS, read
+from finetune_tasks import SENTENCES, read
 from record import ROOT, Record, spread
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -33,7 +33,7 @@ from d2lbert.text import split_words
 from d2lbert.torch.elmo import ScalarMix
 from d2lbert.torch.runtime import seed_everything
 
-SETS = [name for name, plan in PLANS.items() if plan.task != "tagging"]
+
 KINDS = {"CBOW, GloVe": "GloVe", "BiLSTM, ELMo": "GloVe and ELMo"}
 LONGEST = 100  # words of a text
 EPOCHS = 12
@@ -129,7 +129,7 @@ def run(kind: str, task: Any, score: str, parts: dict[str, Any], seed: int) -> d
 
 def measure(name: str, kind: str, seeds: list[int], features: Features, folder: Path) -> dict[str, Any]:
     """Return the spread of every score of one set and one kind of model over the seeds."""
-    plan, kept = PLANS[name], []
+    plan, kept = SENTENCES[name], []
     path = folder / f"{name}-{kind.replace(', ', '-')}.json"
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -153,7 +153,7 @@ def main() -> None:
     """Measure all and write ``results/finetuning/glue.json``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    parser.add_argument("--sets", nargs="+", default=list(SENTENCES), choices=list(SENTENCES))
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "glue", help="where runs are kept")
     options = parser.parse_args()
     record = Record("finetuning/glue", ["torch", "d2lbert", "scikit-learn"], options.seeds)
@@ -162,7 +162,7 @@ def main() -> None:
         name: {kind: measure(name, kind, options.seeds, features, options.runs) for kind in KINDS}
         for name in options.sets
     }
-    scores = {name: PLANS[name].score for name in options.sets}
+    scores = {name: SENTENCES[name].score for name in options.sets}
     record.write(
         metrics, score=scores, epochs=EPOCHS, batch=BATCH, sample={name: data.is_sample(name) for name in scores}
     )

@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from finetune_tasks import PLANS, read
+from finetune_tasks import SENTENCES, read
 from record import ROOT, Record, spread
 
 from d2lbert import data
@@ -26,7 +26,6 @@ from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.zoo import get_model
 
-SETS = [name for name, plan in PLANS.items() if plan.task != "tagging"]
 LEARNING_RATES = (1e-4, 3e-4, 1e-3)
 
 
@@ -43,7 +42,7 @@ def run(
 
 def measure(name: str, options: argparse.Namespace, pretrained: bool) -> dict[str, Any]:
     """Choose the learning rate of one set and one start, then train and score every seed."""
-    plan = PLANS[name]
+    plan = SENTENCES[name]
     train, choice, scored = read(name, plan)
     task = named_task(plan.task).of_examples(train)
     settings = Training(epochs=options.epochs, best_by=plan.score, precision=options.precision)
@@ -67,7 +66,7 @@ def kept_or_measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if not path.is_file():
         found = {start: measure(name, options, start == "pretrained") for start in ("random", "pretrained")}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps({"score": PLANS[name].score, **found}) + "\n")
+        write_text(path, json.dumps({"score": SENTENCES[name].score, **found}) + "\n")
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return kept
 
@@ -79,7 +78,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--precision", default="auto", choices=PRECISIONS)
-    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    parser.add_argument("--sets", nargs="+", default=list(SENTENCES), choices=list(SENTENCES))
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "pretraining_value", help="where sets are kept")
     options = parser.parse_args()
     record = Record("pretraining/value", ["torch", "d2lbert", "scikit-learn"], options.seeds)
