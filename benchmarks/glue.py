@@ -33,7 +33,6 @@ from d2lbert.text import split_words
 from d2lbert.torch.elmo import ScalarMix
 from d2lbert.torch.runtime import seed_everything
 
-
 KINDS = {"CBOW, GloVe": "GloVe", "BiLSTM, ELMo": "GloVe and ELMo"}
 LONGEST = 100  # words of a text
 EPOCHS = 12
