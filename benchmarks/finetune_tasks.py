@@ -10,6 +10,7 @@ examples chooses and dev is scored once. Each run is kept as it ends, so that a 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +21,15 @@ from record import ROOT, Record, spread
 from d2lbert import data
 from d2lbert.files import write_text
 from d2lbert.tasks.named import fitting_examples, named_task
+from d2lbert.text import WordPiece
+from d2lbert.torch.bert import BertModel
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.zoo import get_model
 
 EVERY = 10  # one training example of so many chooses the epoch, where there is no test split
+FIRST_EPOCHS = 2  # on the set that comes before
 MISTAKES = 12  # that a result file keeps, to be looked at
 
 
@@ -38,6 +42,7 @@ class Plan:
         score: what is reported, and what chooses the epoch.
         split: what is scored in the end.
         epochs, learning_rate: the settings that are not the defaults.
+        first: a set of pairs that the encoder is fine-tuned on before, where the set itself is small.
     """
 
     task: str
@@ -45,13 +50,14 @@ class Plan:
     split: str
     epochs: int = 4
     learning_rate: float = 1e-4
+    first: str = ""
 
 
 PLANS = {
     "mrpc": Plan("pair", "f1", "dev"),
     "stsb_en": Plan("pair", "spearman", "dev"),
     "cola": Plan("classification", "matthews", "dev"),
-    "rte": Plan("pair", "accuracy", "test"),
+    "rte": Plan("pair", "accuracy", "test", first="mnli_dev_matched"),
     "sick": Plan("pair", "accuracy", "test"),
     "wnut17": Plan("tagging", "f1", "test", epochs=5, learning_rate=2e-4),
     "conll2003": Plan("tagging", "f1", "test", learning_rate=2e-4),
@@ -72,21 +78,36 @@ def read(name: str, plan: Plan) -> tuple[list[Any], list[Any], list[Any]]:
     return [example for number, example in enumerate(train) if number % EVERY], train[::EVERY], dev
 
 
-def run(name: str, plan: Plan, seed: int, precision: str) -> dict[str, Any]:
-    """Train with one seed; return the scores, the history and some of the mistakes."""
-    train, choice, scored = read(name, plan)
-    task = named_task(plan.task).of_examples(train)
+def train(name: str, plan: Plan, seed: int, precision: str) -> tuple[Any, Any, Any, list[dict[str, float]]]:
+    """Train with one seed; return the model, its task, its tokenizer and the history of the epochs."""
+    examples, choice, _ = read(name, plan)
+    task = named_task(plan.task).of_examples(examples)
     seed_everything(seed)
     encoder, tokenizer = get_model("minilm")
+    settings = Training(seed=seed, precision=precision)
+    if plan.first:
+        learn_first(encoder, tokenizer, plan.first, dataclasses.replace(settings, epochs=FIRST_EPOCHS))
     head = BertForTokenClassification if plan.task == "tagging" else BertForSequenceClassification
     model = head(encoder, task.labels)
-    settings = Training(
-        epochs=plan.epochs, learning_rate=plan.learning_rate, seed=seed, best_by=plan.score, precision=precision
-    )
-    history = fine_tune(model, task, tokenizer, train, choice, settings, best_device())
-    scores, answers = evaluate(model, task, tokenizer, scored, device=best_device())
-    examples = {"train": len(train), "choice": len(choice), "scored": len(scored)}
-    return {"scores": scores, "history": history, "examples": examples, "mistakes": mistakes(plan, scored, answers)}
+    settings = dataclasses.replace(settings, epochs=plan.epochs, learning_rate=plan.learning_rate, best_by=plan.score)
+    return model, task, tokenizer, fine_tune(model, task, tokenizer, examples, choice, settings, best_device())
+
+
+def learn_first(encoder: BertModel, tokenizer: WordPiece, name: str, settings: Training) -> None:
+    """Fine-tune the encoder on another set of pairs; the head is thrown away (Phang et al. 2018)."""
+    examples, dev = data.load(name, "train"), data.load(name, "dev")
+    task = named_task("pair").of_examples(examples)
+    model = BertForSequenceClassification(encoder, task.labels)
+    fine_tune(model, task, tokenizer, examples, dev, settings, best_device())
+
+
+def run(name: str, plan: Plan, seed: int, precision: str) -> dict[str, Any]:
+    """Train with one seed; return the scores, the history and some of the mistakes."""
+    model, task, tokenizer, history = train(name, plan, seed, precision)
+    parts = read(name, plan)
+    scores, answers = evaluate(model, task, tokenizer, parts[2], device=best_device())
+    examples = dict(zip(("train", "choice", "scored"), map(len, parts), strict=True))
+    return {"scores": scores, "history": history, "examples": examples, "mistakes": mistakes(plan, parts[2], answers)}
 
 
 def mistakes(plan: Plan, examples: list[Any], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
