@@ -160,6 +160,7 @@ def pretrain(
     save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
     keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="write OUT/tensorboard, too")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="make kernels for this model; pays on a GPU")] = False,
     sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
@@ -182,7 +183,7 @@ def pretrain(
 
     settings = Pretraining(
         steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep,
-        tensorboard=tensorboard, precision=precision,
+        tensorboard=tensorboard, precision=precision, compiled=compiled,
     )  # fmt: skip
     examples = PretrainingSettings(
         max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence and kind.pairs,

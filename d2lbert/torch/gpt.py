@@ -28,7 +28,7 @@ from d2lbert.text import SEP, WordPiece
 from d2lbert.torch.attention import causal_mask, same_sequence
 from d2lbert.torch.decoding import Hypothesis
 from d2lbert.torch.pretrainable import Pretrainable
-from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.runtime import to_device, to_tensors
 from d2lbert.torch.sampling import Sampling, sample
 from d2lbert.torch.transformer import KeyValueCache, TransformerEncoder, initialize
 from d2lbert.zoo import locate
@@ -154,7 +154,7 @@ class Gpt(Pretrainable):
         """Return the logits (P, V) of every next token, for the pretraining loop."""
         device = self.embeddings.word.weight.device
         rows = to_tensors(batch.rows, device)
-        places = torch.from_numpy(batch.places).to(device)
+        places = to_device(batch.places, device)
         known = {name: rows.get(name) for name in ("mask", "position_ids", "sequence_ids")}
         return {"next_token": self(rows["token_ids"], **known, places=places).logits}
 

@@ -19,7 +19,7 @@ from d2lbert.data.pretraining import PretrainingBatch
 from d2lbert.torch.bert import BertModel, first_places
 from d2lbert.torch.losses import mean_cross_entropy
 from d2lbert.torch.pretrainable import Pretrainable
-from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.runtime import to_device, to_tensors
 from d2lbert.torch.transformer import ACTIVATIONS, initialize
 from d2lbert.zoo import locate
 
@@ -119,7 +119,7 @@ class BertForPretraining(Pretrainable):
     def answer(self, batch: PretrainingBatch) -> dict[str, Tensor]:
         """Return the logits (P, V) of the masked tokens and (N, 2) of the pairs, for the pretraining loop."""
         device = self.decoder_bias.device
-        masked = torch.from_numpy(batch.masked_positions).to(device)
+        masked = to_device(batch.masked_positions, device)
         output = self(**to_tensors(batch.rows, device), masked_positions=masked)
         return {"masked": output.token_logits, "next_sentence": output.next_logits}
 

@@ -37,7 +37,7 @@ from d2lbert.text import WordPiece
 from d2lbert.torch.losses import mean_cross_entropy
 from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
 from d2lbert.torch.pretrainable import Answering, Pretrainable
-from d2lbert.torch.runtime import World, autocast, check_precision
+from d2lbert.torch.runtime import World, ahead, autocast, check_precision, compile_blocks, to_device
 from d2lbert.torch.sharded_state import gather, load_state, save_state
 from d2lbert.torch.training_log import TrainingLog
 
@@ -68,6 +68,7 @@ class Pretraining:
         validation_batches: of held-out documents, at most; the same ones each time.
         keep: how many checkpoints stay.
         tensorboard: write the log for TensorBoard, too.
+        compiled: let ``torch.compile`` make kernels for the blocks. It takes a minute or more, and pays on a GPU.
     """
 
     steps: int = 1000
@@ -84,6 +85,7 @@ class Pretraining:
     validation_batches: int = 50
     keep: int = 3
     tensorboard: bool = False
+    compiled: bool = False
 
     def __post_init__(self) -> None:
         above_zero = ("steps", "accumulation", "learning_rate", "clip", "log_every", "validate_every", "save_every")
@@ -124,6 +126,8 @@ class Trainer:
                 "give --accumulation a multiple of the number of processes"
             )
         self.device = next(model.parameters()).device
+        if settings.compiled:
+            compile_blocks(model)
         self.parallel: nn.Module = self.world.wrap(Answering(model))
         groups = decay_groups(model, settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
@@ -135,6 +139,8 @@ class Trainer:
         """Train up to the last step and return the last line of the log."""
         settings, last = self.settings, {}
         batches = self.data.batches(self.position)
+        if self.device.type == "cuda":
+            batches = ahead(batches)
         began, tokens_before = time.perf_counter(), self.tokens
         log = self._log()
         show = progress and self.world.rank == 0
@@ -209,7 +215,7 @@ class Trainer:
         """Return for each question the model's logits (N, C) and the right answers (N,)."""
         with autocast(self.device, self.settings.precision):
             logits = self.parallel(batch)
-        return [(logits[name], torch.from_numpy(right).to(self.device)) for name, right in batch.answers.items()]
+        return [(logits[name], to_device(right, self.device)) for name, right in batch.answers.items()]
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,9 +21,11 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from d2lbert.data.batching import Batch
-from d2lbert.errors import unknown_name
+from d2lbert.errors import UserError, unknown_name
 
 PRECISIONS = ("auto", "float32", "bfloat16")
+
+_Item = TypeVar("_Item")
 
 
 def best_device() -> torch.device:
@@ -46,6 +53,22 @@ def autocast(device: torch.device | str, precision: str) -> torch.autocast:
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=reduced)
 
 
+def compile_blocks(model: nn.Module) -> None:
+    """Let ``torch.compile`` make kernels for each block of a model. Names and weights stay as they are.
+
+    Sizes are dynamic: the number of rows differs from batch to batch, and one kernel serves all.
+
+    Raises:
+        UserError: there is no C++ compiler, which PyTorch needs for it.
+    """
+    if shutil.which(os.environ.get("CXX", "g++")) is None:
+        raise UserError("compiling needs a C++ compiler: install g++, name another in CXX, or leave --compile out")
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList):
+            for block in module:
+                block.compile(dynamic=True)
+
+
 def seed_everything(seed: int) -> None:
     """Seed Python, NumPy and PyTorch."""
     random.seed(seed)
@@ -60,7 +83,32 @@ def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> dict[str, Te
     """
     names = ["token_ids", "segment_ids"]
     names += ["position_ids", "sequence_ids", "starts"] if batch.packed else ["mask"]
-    return {name: torch.from_numpy(getattr(batch, name)).to(device) for name in names}
+    return {name: to_device(getattr(batch, name), device) for name in names}
+
+
+def to_device(array: np.ndarray, device: torch.device | str) -> Tensor:
+    """Return an array as a tensor on a device. A GPU fetches it while it still computes: from pinned memory."""
+    tensor = torch.from_numpy(array)
+    if torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def ahead(items: Iterator[_Item], depth: int = 2) -> Iterator[_Item]:
+    """Yield the items of an iterator, which a thread works through up to ``depth`` items ahead.
+
+    So batches are made while a GPU computes. The order stays, and an exception comes where its item would have come.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(_take, items) for _ in range(depth))
+        while taken := waiting.popleft().result():
+            waiting.append(thread.submit(_take, items))
+            yield from taken
+
+
+def _take(items: Iterator[_Item]) -> list[_Item]:
+    """Return the next item, or nothing at the end."""
+    return list(islice(items, 1))
 
 
 @dataclass(frozen=True)
