@@ -34,7 +34,7 @@ from d2lbert.data.shards import Preparation, TokenShards, prepare
 from d2lbert.text import WordPiece
 from d2lbert.torch.optim import decay_groups
 from d2lbert.torch.pretraining import BertForPretraining, pretraining_losses
-from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.runtime import to_device, to_tensors
 from d2lbert.zoo import locate
 
 LENGTH = 128
@@ -92,21 +92,23 @@ def models(name: str, vocab_size: int) -> tuple[Any, BertForPretraining]:
 
 def our_loss(model: BertForPretraining, batch: PretrainingBatch) -> Tensor:
     """Return our loss of a batch."""
-    masked, ids, labels = map(torch.from_numpy, (batch.masked_positions, batch.masked_ids, batch.next_labels))
-    return pretraining_losses(model(**to_tensors(batch.rows), masked_positions=masked), ids, labels).total
+    device = model.decoder_bias.device
+    masked, ids, labels = (to_device(array, device) for array in (batch.masked_positions, *batch.answers.values()))
+    return pretraining_losses(model(**to_tensors(batch.rows, device), masked_positions=masked), ids, labels).total
 
 
 def their_loss(model: Any, batch: PretrainingBatch) -> Tensor:
     """Return the reference's loss of a batch in padded rows."""
     labels = np.full(batch.rows.token_ids.size, -100)
     labels[batch.masked_positions] = batch.masked_ids
-    return model(
-        input_ids=torch.from_numpy(batch.rows.token_ids),
-        token_type_ids=torch.from_numpy(batch.rows.segment_ids),
-        attention_mask=torch.from_numpy(batch.rows.mask),
-        labels=torch.from_numpy(labels.reshape(batch.rows.token_ids.shape)),
-        next_sentence_label=torch.from_numpy(batch.next_labels),
-    ).loss
+    inputs = {
+        "input_ids": batch.rows.token_ids,
+        "token_type_ids": batch.rows.segment_ids,
+        "attention_mask": batch.rows.mask,
+        "labels": labels.reshape(batch.rows.token_ids.shape),
+        "next_sentence_label": batch.next_labels,
+    }
+    return model(**{name: to_device(array, model.device) for name, array in inputs.items()}).loss
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Any, batch: PretrainingBatch) -> float:
