@@ -58,7 +58,7 @@ SETTINGS = {
     "both": Setting(CURED),
     "both, layer-wise decay": Setting(replace(CURED, layer_decay=0.8)),
     "both, new top block": Setting(CURED, new_blocks=1),
-    "both, three times as long": Setting(replace(CURED, epochs=3 * RAW.epochs)),
+    "both, twice as long": Setting(replace(CURED, epochs=2 * RAW.epochs)),
 }
 
 
@@ -119,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
-    parser.add_argument("--train", type=int, default=400, help="training examples")
+    parser.add_argument("--train", type=int, default=320, help="training examples")
     parser.add_argument("--dev", type=int, default=200, help="examples to score")
     parser.add_argument("--precision", default="auto", choices=PRECISIONS)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "finetuning_stability", help="where runs are kept")

@@ -1,4 +1,4 @@
-"""What fine-tuning and pretraining share: groups of parameters, the learning rate's schedule, the first BERT's AdamW."""
+"""What fine-tuning and pretraining share: parameter groups, the learning rate's schedule and BERT's first AdamW."""
 
 from __future__ import annotations
 
