@@ -201,6 +201,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.turns, options.steps = 2, 3
+    transformers.logging.set_verbosity_error()  # that a tagger's file has a pooler too is no news
+    transformers.utils.logging.disable_progress_bar()
     record = Record("finetuning/speed", ["torch", "transformers", "d2lbert"], seeds=[0])
     encoder, tokenizer = get_model("minilm")
     metrics: dict[str, Any] = {}

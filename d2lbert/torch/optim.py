@@ -85,7 +85,7 @@ class UncorrectedAdamW(torch.optim.Optimizer):
         params: parameters, or groups of them with their own ``lr`` and ``weight_decay``.
         lr: the learning rate.
         betas: b1 and b2.
-        eps: epsilon.
+        eps: epsilon; 1e-6 in BERT's code.
         weight_decay: each step also takes lr times this share off the weights (Loshchilov and Hutter 2019).
     """
 
