@@ -1,4 +1,4 @@
-"""Which fine-tuning runs fail on a few examples: MiniLM on a small part of MRPC, several settings with many seeds.
+"""Which fine-tuning runs fail on a few examples: MiniLM on a small part of SST-2, several settings with many seeds.
 
 BERT's authors restarted runs that failed on small data sets and kept the best (Devlin et al. 2019, section 4.1). The
 usual suspects are an Adam without bias correction, no warm-up, and few steps (Mosbach et al. 2021, Zhang et al. 2021).
@@ -24,7 +24,8 @@ from record import ROOT, Record, spread
 
 from d2lbert import data
 from d2lbert.files import write_text
-from d2lbert.tasks.pair import PairClassification
+from d2lbert.tasks.base import Task
+from d2lbert.tasks.named import named_task
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.finetuning import Training, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
@@ -32,7 +33,7 @@ from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.torch.transformer import initialize
 from d2lbert.zoo import get_model
 
-DATA = "mrpc"
+DATA = {"sst2": "classification", "mrpc": "pair", "rte": "pair"}
 RAW = Training(epochs=3, batch_size=16, learning_rate=3e-4, warmup=0.0, bias_correction=False, max_length=96)
 
 
@@ -62,11 +63,11 @@ SETTINGS = {
 }
 
 
-def read(train: int, dev: int) -> tuple[list[Any], list[Any]]:
+def read(name: str, train: int, dev: int) -> tuple[list[Any], list[Any]]:
     """Return the first examples of each split in a fixed random order."""
     found = []
     for split, count in (("train", train), ("dev", dev)):
-        examples = list(data.load(DATA, split))
+        examples = list(data.load(name, split))
         np.random.default_rng(0).shuffle(examples)
         found.append(examples[:count])
     return found[0], found[1]
@@ -78,9 +79,8 @@ def renew(encoder: BertModel, blocks: int) -> None:
         module.apply(lambda one: initialize(one, encoder.config.initializer_range))
 
 
-def run(setting: Setting, seed: int, precision: str, train: list[Any], dev: list[Any]) -> dict[str, Any]:
+def run(setting: Setting, seed: int, precision: str, task: Task, train: list[Any], dev: list[Any]) -> dict[str, Any]:
     """Train with one seed and return the history."""
-    task = PairClassification.of(train)
     seed_everything(seed)
     encoder, tokenizer = get_model("minilm")
     if setting.new_blocks:
@@ -92,9 +92,11 @@ def run(setting: Setting, seed: int, precision: str, train: list[Any], dev: list
 
 def kept_or_run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return what an earlier call has kept of this run, or run it and keep it."""
-    path = options.runs / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
+    path = options.runs / options.data / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
     if not path.is_file():
-        found = run(SETTINGS[name], seed, options.precision, *read(options.train, options.dev))
+        train, dev = read(options.data, options.train, options.dev)
+        task = named_task(DATA[options.data]).of_examples(train)
+        found = run(SETTINGS[name], seed, options.precision, task, train, dev)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(found) + "\n")
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -117,6 +119,7 @@ def summary(histories: list[list[dict[str, float]]], majority: float) -> dict[st
 def main() -> None:
     """Run every setting and write ``results/finetuning/stability.json``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=next(iter(DATA)), choices=list(DATA))
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--train", type=int, default=320, help="training examples")
@@ -125,7 +128,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "finetuning_stability", help="where runs are kept")
     options = parser.parse_args()
     record = Record("finetuning/stability", ["torch", "d2lbert"], options.seeds)
-    train, dev = read(options.train, options.dev)
+    train, dev = read(options.data, options.train, options.dev)
     majority = max(Counter(example.label for example in dev).values()) / len(dev)
     metrics = {}
     for name in options.settings:
@@ -134,8 +137,8 @@ def main() -> None:
         print(f"{name}: {metrics[name]['failed']} of {len(histories)} failed, best {metrics[name]['best']:.3f}")
     record.write(
         metrics,
-        data=DATA,
-        sample=data.is_sample(DATA),
+        data=options.data,
+        sample=data.is_sample(options.data),
         model="minilm",
         examples={"train": len(train), "dev": len(dev)},
         majority=majority,
