@@ -20,7 +20,7 @@ notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outp
 	$(RUN) -m pytest -q --nbval-lax chapters
 
 bench: .venv/ready  ## side-by-side timings; writes results/. The other scripts of benchmarks/ train, some for hours
-	for name in packed_inference sequence_training pretraining_data pretraining_step; do $(RUN) benchmarks/$$name.py || exit 1; done
+	for name in packed_inference sequence_training pretraining_data pretraining_step finetuning_speed; do $(RUN) benchmarks/$$name.py || exit 1; done
 
 soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/test_pretrain_command.py -k killed

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from d2lbert.errors import UserError, unknown_name
 
@@ -19,7 +19,7 @@ ACTIVATIONS = ("gelu", "gelu_new", "relu")
 
 # Fields of a foreign config.json that change what the network computes, with the one value that we compute.
 # Any other foreign field (training options, label names, version stamps) does not touch the forward pass.
-_REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
+REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
     "model_type": ("bert",),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
@@ -96,6 +96,11 @@ class BertConfig(ModelConfig):
         pad_token_id: the id that fills the end of a short row.
     """
 
+    model_type: ClassVar[str] = "bert"
+    architecture: ClassVar[str] = "BertModel"
+    required_values: ClassVar[Mapping[str, tuple[Any, ...]]] = REQUIRED_VALUES
+    foreign_names: ClassVar[Mapping[str, str]] = {}  # our field -> its name in config.json, where that is another
+
     vocab_size: int = 30522
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -122,6 +127,11 @@ class BertConfig(ModelConfig):
         """K, the width of one head: D / H."""
         return self.hidden_size // self.num_attention_heads
 
+    @property
+    def num_groups(self) -> int:
+        """How many blocks have weights of their own: in BERT all of them, in ALBERT as many as there are groups."""
+        return self.num_hidden_layers
+
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
         """Read a Hugging Face ``config.json``.
@@ -130,16 +140,18 @@ class BertConfig(ModelConfig):
         does not compute (relative positions, a decoder, another architecture), is an error.
         """
         values = read_json(path)
-        refuse_other_values(path, values, _REQUIRED_VALUES, "BERT")
-        known = {field.name for field in dataclasses.fields(cls)}
+        refuse_other_values(path, values, cls.required_values, cls.architecture)
+        known = {cls.foreign_names.get(field.name, field.name): field.name for field in dataclasses.fields(cls)}
         try:
-            return cls(**{name: value for name, value in values.items() if name in known})
+            return cls(**{known[name]: value for name, value in values.items() if name in known})
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, with the two that ``transformers`` needs to recognise the architecture."""
-        return {"model_type": "bert", "architectures": ["BertModel"], **dataclasses.asdict(self)}
+        kind = {"model_type": self.model_type, "architectures": [self.architecture]}
+        fields = dataclasses.asdict(self).items()
+        return {**kind, **{self.foreign_names.get(name, name): value for name, value in fields}}
 
 
 @dataclass(frozen=True)
@@ -250,7 +262,7 @@ def check_types(config: Any) -> None:
 
 
 def refuse_other_values(
-    path: str | Path, values: dict[str, Any], required: dict[str, tuple[Any, ...]], kind: str
+    path: str | Path, values: dict[str, Any], required: Mapping[str, tuple[Any, ...]], kind: str
 ) -> None:
     """Refuse a foreign ``config.json`` with a value that we do not compute; the first of the allowed ones is named."""
     for name, allowed in required.items():

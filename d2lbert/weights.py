@@ -35,7 +35,7 @@ _BLOCK_MODULES = {
     "feed_forward.project": "output.dense",
     "feed_forward_norm": "output.LayerNorm",
 }
-_EMBEDDINGS = {
+EMBEDDINGS = {
     "embeddings.word.weight": "embeddings.word_embeddings.weight",
     "embeddings.position.weight": "embeddings.position_embeddings.weight",
     "embeddings.segment.weight": "embeddings.token_type_embeddings.weight",
@@ -43,10 +43,13 @@ _EMBEDDINGS = {
     "embeddings.norm.bias": "embeddings.LayerNorm.bias",
 }
 
+# A block of BERT, ALBERT and DistilBERT, in Hugging Face's names.
+_IN_BLOCK = re.compile(r"(encoder\.layer|encoder\.albert_layer_groups|transformer\.layer)\.")
+
 
 def bert_names(num_hidden_layers: int) -> dict[str, str]:
     """Return the table from our parameter names of a BERT encoder to Hugging Face's."""
-    names = dict(_EMBEDDINGS)
+    names = dict(EMBEDDINGS)
     for block in range(num_hidden_layers):
         for ours, theirs in _BLOCK_MODULES.items():
             for kind in ("weight", "bias"):
@@ -57,10 +60,10 @@ def bert_names(num_hidden_layers: int) -> dict[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Map other spellings to ours: gamma and beta of TensorFlow's LayerNorm, the prefixes ``bert.`` and ``ernie.``."""
+    """Map other spellings to ours: gamma and beta of TensorFlow's LayerNorm, and the encoder's name before a point."""
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-    return re.sub(r"^(bert|ernie)\.", "", name)
+    return re.sub(r"^(bert|ernie|albert|distilbert)\.", "", name)
 
 
 def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
@@ -169,8 +172,8 @@ def match(
 
 def _surplus_blocks(tensors: Iterable[str], wanted: Iterable[str]) -> list[str]:
     """Blocks in the file that an encoder does not want. A head wants none of them, and leaves them aside."""
-    known = {name for name in wanted if name.startswith("encoder.layer.")}
-    return [name for name in tensors if known and name.startswith("encoder.layer.") and name not in known]
+    known = {name for name in wanted if _IN_BLOCK.match(name)}
+    return [name for name in tensors if known and _IN_BLOCK.match(name) and name not in known]
 
 
 class Config(Protocol):

@@ -7,14 +7,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from d2lbert.config import BertConfig, ElmoConfig
+from d2lbert.config import BertConfig, ElmoConfig, read_json
 from d2lbert.data.manifest import home
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.text import WordPiece
+from d2lbert.text import Unigram, WordPiece
 from d2lbert.text.characters import WordCharacters
 from d2lbert.weights import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
 from d2lbert.zoo_files import OLD_WEIGHTS_FILE, convert_bin, fetch_model, is_cached
-from d2lbert.zoo_table import ModelEntry, entries, find_entry
+from d2lbert.zoo_table import CONFIGS, ModelEntry, entries, find_entry
 
 
 def get_model(
@@ -37,7 +37,8 @@ def get_model(
         path: a model folder to use instead of the named one.
 
     Returns:
-        a ``BertModel`` and its ``WordPiece``; for ``"elmo-small"`` an ``Elmo`` and its ``WordCharacters``.
+        a ``BertModel`` and its ``WordPiece``; a ``DistilBertModel`` has a ``WordPiece``, too, an ``AlbertModel`` a
+        ``Unigram``, an ``Elmo`` a ``WordCharacters``.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not to be had, or not those that the
@@ -53,9 +54,11 @@ def get_model(
         elmo = _elmo_class(edition)
         model = elmo.from_pretrained(folder) if pretrained else elmo(ElmoConfig.from_options(folder / OPTIONS_FILE))
         return model, WordCharacters(model.config.max_characters)
-    bert = _bert_class(edition)
-    model = bert.from_pretrained(folder) if pretrained else bert(BertConfig.from_json(folder / CONFIG_FILE))
-    tokenizer = WordPiece.from_pretrained(folder)
+    kind = entry.kind if entry is not None else str(read_json(folder / CONFIG_FILE).get("model_type", "bert"))
+    encoder = _encoder_class(kind, edition)
+    config = CONFIGS.get(kind, BertConfig)
+    model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
+    tokenizer = Unigram.from_pretrained(folder) if kind == "albert" else WordPiece.from_pretrained(folder)
     check_vocabulary(tokenizer, model.config.vocab_size, folder)
     return model, tokenizer
 
@@ -126,11 +129,11 @@ def describe_models() -> list[dict[str, Any]]:
     ]
 
 
-def check_vocabulary(tokenizer: WordPiece, vocab_size: int, origin: str | Path) -> None:
+def check_vocabulary(tokenizer: WordPiece | Unigram, vocab_size: int, origin: str | Path) -> None:
     """Refuse a tokenizer that has more pieces than the model has embeddings."""
     if len(tokenizer.vocab) > vocab_size:
         raise UserError(
-            f"{origin}: vocab.txt has {len(tokenizer.vocab):,} pieces but the model has {vocab_size:,} embeddings: "
+            f"{origin}: the tokenizer has {len(tokenizer.vocab):,} pieces, the model has {vocab_size:,} embeddings: "
             "vocabulary and weights are not of one model"
         )
 
@@ -143,11 +146,17 @@ def _where(entry: ModelEntry) -> str:
     return "book" if entry.source == "book" else "nowhere"
 
 
-def _bert_class(edition: str) -> Any:
+def _encoder_class(kind: str, edition: str) -> Any:
+    """Return the class of BERT or of one of its relatives; BERT for a kind that is unknown, which will refuse it."""
     if edition == "torch":
+        from d2lbert.torch.albert import AlbertModel
         from d2lbert.torch.bert import BertModel
+        from d2lbert.torch.distilbert import DistilBertModel
 
-        return BertModel
+        relatives: dict[str, Any] = {"albert": AlbertModel, "distilbert": DistilBertModel}
+        return relatives.get(kind, BertModel)
+    if kind in ("albert", "distilbert"):
+        raise UserError(f"the mxnet edition has no {kind}: use edition='torch'")
     from d2lbert.mxnet.bert import BertModel as MxnetBertModel
 
     return MxnetBertModel

@@ -1,6 +1,6 @@
 """The files of pretrained models: found in the cache or downloaded from the hub, verified, in the book's layout.
 
-A folder in the cache has ``vocab.txt`` and the weights as the hub has them, ``config.json`` and
+A folder in the cache has the vocabulary and the weights as the hub has them, ``config.json`` and
 ``tokenizer_config.json`` made from the table, and ``origin.json``: where the files are from and the sha256 of each.
 Every load compares them.
 
@@ -27,13 +27,12 @@ from d2lbert.data.manifest import DataFile
 from d2lbert.data.registry import cache_folder
 from d2lbert.errors import UserError
 from d2lbert.files import sha256_of, write_text
-from d2lbert.text import WordPiece
+from d2lbert.text import Unigram, WordPiece
 from d2lbert.weights import CONFIG_FILE, WEIGHTS_FILE, write_tensors
 from d2lbert.zoo_table import ModelEntry
 
 DEFAULT_HUB = "https://huggingface.co"
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
-VOCABULARY_FILE = "vocab.txt"
 ORIGIN_FILE = "origin.json"
 
 
@@ -45,7 +44,7 @@ def hub_folder(entry: ModelEntry) -> Path:
 def is_cached(entry: ModelEntry) -> bool:
     """Whether the files of a model of the hub are all in the cache. Does not verify them."""
     folder = hub_folder(entry)
-    return all((folder / name).is_file() for name in (ORIGIN_FILE, VOCABULARY_FILE, CONFIG_FILE, WEIGHTS_FILE))
+    return all((folder / name).is_file() for name in (ORIGIN_FILE, entry.vocabulary, CONFIG_FILE, WEIGHTS_FILE))
 
 
 def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
@@ -60,7 +59,7 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
     """
     folder = hub_folder(entry)
     digests = _read_digests(folder)
-    believed = _provide(entry, VOCABULARY_FILE, folder, digests)
+    believed = _provide(entry, entry.vocabulary, folder, digests)
     if weights and not _is_whole(folder / WEIGHTS_FILE, digests.get(WEIGHTS_FILE, "")):
         believed += _provide(entry, entry.weights, folder, digests)
         if entry.weights != WEIGHTS_FILE:
@@ -71,7 +70,7 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
     # The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
     config = json.dumps(entry.config.to_dict(), indent=2) + "\n"
     if not (folder / CONFIG_FILE).is_file() or (folder / CONFIG_FILE).read_text(encoding="utf-8") != config:
-        WordPiece.from_file(folder / VOCABULARY_FILE, entry.lowercase).save_settings(folder)
+        _read_tokenizer(entry, folder).save_settings(folder)
         write_text(folder / CONFIG_FILE, config)
     if believed:
         warnings.warn(
@@ -109,6 +108,12 @@ def convert_bin(source: Path, target: Path) -> None:
     write_tensors(target.parent, tensors)
 
 
+def _read_tokenizer(entry: ModelEntry, folder: Path) -> WordPiece | Unigram:
+    if entry.kind == "albert":
+        return Unigram.from_file(folder / entry.vocabulary)
+    return WordPiece.from_file(folder / entry.vocabulary, entry.lowercase)
+
+
 def _provide(entry: ModelEntry, name: str, folder: Path, digests: dict[str, str]) -> list[str]:
     """Have a file of the hub in the folder, whole, and its digest written down.
 
@@ -144,7 +149,7 @@ def _download(entry: ModelEntry, name: str, folder: Path, sha256: str) -> None:
     if reason:
         raise UserError(
             f"{name} of {entry.label} is not here and cannot be downloaded: {reason}; get {entry.weights} "
-            f"({entry.megabytes} MB) and {VOCABULARY_FILE} from {hub}/{entry.repository}/tree/{entry.revision} "
+            f"({entry.megabytes} MB) and {entry.vocabulary} from {hub}/{entry.repository}/tree/{entry.revision} "
             f"and put them into {folder}"
         )
 

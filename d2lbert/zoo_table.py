@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from d2lbert.compact_config import AlbertConfig, DistilBertConfig
 from d2lbert.config import BertConfig
 from d2lbert.data.manifest import home
 from d2lbert.errors import UserError, unknown_name
+
+# The kind of a network, as in the table and in ``config.json``, and the class of its sizes.
+CONFIGS: dict[str, type[BertConfig]] = {"bert": BertConfig, "albert": AlbertConfig, "distilbert": DistilBertConfig}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +27,9 @@ class ModelEntry:
         licence: as its authors state it.
         citation: its key in ``references.bib``.
         source: ``"hub"``, ``"package"``, ``"book"``, or ``"none"`` where no public weights equal the entry.
-        kind: the network, ``"bert"`` or ``"elmo"``; others are named in the table but not built.
+        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"`` or ``"elmo"``.
         lowercase: whether its vocabulary was made of text in lower case.
-        config: the sizes of a BERT.
+        config: the sizes of a BERT or one of its relatives.
         repository, revision, weights: of the hub: the repository, its commit, and the file of the weights.
         sha256: file name -> digest, where it is known.
         megabytes: of the weights; 0 where there are none.
@@ -57,6 +61,11 @@ class ModelEntry:
     def label(self) -> str:
         """The name and the data set in one word, as the command line takes it."""
         return f"{self.name}:{self.dataset}" if self.dataset else self.name
+
+    @property
+    def vocabulary(self) -> str:
+        """The file of the vocabulary on the hub."""
+        return "tokenizer.json" if self.kind == "albert" else "vocab.txt"
 
 
 def entries() -> tuple[ModelEntry, ...]:
@@ -106,4 +115,5 @@ def _read(path: Path) -> tuple[ModelEntry, ...]:
 
 
 def _entry(table: dict[str, Any]) -> ModelEntry:
-    return ModelEntry(**{**table, "config": BertConfig.from_dict(table.get("config", {}))})
+    config = CONFIGS.get(table.get("kind", "bert"), BertConfig)
+    return ModelEntry(**{**table, "config": config.from_dict(table.get("config", {}))})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
+from d2lbert.compact_config import AlbertConfig
 from d2lbert.zoo_table import ModelEntry, entries, find_entry
 
 # The rows of GluonNLP's table of BERTs, and the models beside them.
@@ -31,8 +32,9 @@ PROMISED = {
     ],
     "bert_24_1024_16": ["book_corpus_wiki_en_uncased", "book_corpus_wiki_en_cased"],
     "ernie_12_768_12": ["baidu_ernie_uncased"],
-    "distilbert_6_768_12": ["distilbert_book_corpus_wiki_en_uncased"],
+    "distilbert_6_768_12": ["distilbert_book_corpus_wiki_en_uncased", "distilbert_book_corpus_wiki_en_cased"],
     "albert_12_768_12": ["book_corpus_wiki_en_uncased"],
+    "albert_24_1024_16": ["book_corpus_wiki_en_uncased"],
     "bert_tiny": ["book_corpus_wiki_en_uncased"],
     "bert_mini": ["book_corpus_wiki_en_uncased"],
     "bert_small": ["book_corpus_wiki_en_uncased"],
@@ -66,12 +68,12 @@ def test_entries_are_complete(entry: ModelEntry, root: Path) -> None:
         assert entry.weights in ("model.safetensors", "pytorch_model.bin")
         assert entry.megabytes > 0
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry.sha256.values())
-    assert set(entry.sha256) <= {entry.weights, "vocab.txt"}
+    assert set(entry.sha256) <= {entry.weights, entry.vocabulary}
 
 
 @pytest.mark.parametrize("entry", entries(), ids=LABELS)
 def test_names_tell_sizes_and_case(entry: ModelEntry) -> None:
-    if sizes := re.fullmatch(r"(?:bert|ernie)_(\d+)_(\d+)_(\d+)", entry.name):
+    if sizes := re.fullmatch(r"(?:bert|ernie|albert|distilbert)_(\d+)_(\d+)_(\d+)", entry.name):
         config = entry.config
         assert [config.num_hidden_layers, config.hidden_size, config.num_attention_heads] == list(
             map(int, sizes.groups())
@@ -94,13 +96,15 @@ def test_ernie_is_another_network_than_bert() -> None:
 
 
 def test_size_on_the_hub_fits_the_sizes_of_the_network() -> None:
-    """Four bytes a parameter of encoder and pooler; the heads of pretraining add no more than a hundredth."""
+    """Four bytes a parameter; the heads of pretraining, and a pooler more or less, add no more than a hundredth."""
     for entry in entries():
         if entry.source == "hub":
             c = entry.config
             block = 4 * (c.hidden_size**2 + c.hidden_size) + 2 * c.hidden_size * c.intermediate_size
-            embeddings = (c.vocab_size + c.max_position_embeddings + 2) * c.hidden_size
-            megabytes = 4 * (embeddings + c.num_hidden_layers * block + c.hidden_size**2) / 1e6
+            width = c.embedding_size if isinstance(c, AlbertConfig) else c.hidden_size
+            embeddings = (c.vocab_size + c.max_position_embeddings + 2) * width
+            widening = width * c.hidden_size if width != c.hidden_size else 0
+            megabytes = 4 * (embeddings + widening + c.num_groups * block + c.hidden_size**2) / 1e6
             assert abs(entry.megabytes - megabytes) < 0.015 * megabytes + 0.5, entry.label
 
 

@@ -1,8 +1,9 @@
-"""From text to numbers: characters, words, byte-pair encoding, WordPiece. Plain Python; no framework."""
+"""From text to numbers: characters, words, byte-pair encoding, WordPiece, Unigram. No framework."""
 
 from d2lbert.text.bpe import BytePairEncoding
 from d2lbert.text.characters import CharacterVocabulary
 from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Encoding
+from d2lbert.text.unigram import Unigram
 from d2lbert.text.vocab import Vocabulary
 from d2lbert.text.wordpiece import WordPiece
 from d2lbert.text.wordpiece_learning import learn_wordpiece, train_wordpiece
@@ -18,6 +19,7 @@ __all__ = [
     "BytePairEncoding",
     "CharacterVocabulary",
     "Encoding",
+    "Unigram",
     "Vocabulary",
     "WordPiece",
     "count_words",

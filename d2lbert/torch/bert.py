@@ -7,9 +7,8 @@ Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +16,7 @@ from d2lbert import weights
 from d2lbert.config import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.torch.attention import same_sequence
+from d2lbert.torch.model_folder import HuggingFaceEncoder
 from d2lbert.torch.transformer import TransformerEncoder, initialize
 
 
@@ -54,27 +54,22 @@ class BertEmbeddings(nn.Module):
         return self.dropout(self.norm(total))
 
 
-class BertModel(nn.Module):
+class BertModel(HuggingFaceEncoder):
     """BERT without a head: token ids in, contextual vectors out.
 
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
     """
 
+    config_class = BertConfig
+    embeddings_class: ClassVar[type[BertEmbeddings]] = BertEmbeddings
+    config: BertConfig
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = BertEmbeddings(config)
-        self.encoder = TransformerEncoder(
-            config.num_hidden_layers,
-            config.hidden_size,
-            config.num_attention_heads,
-            config.intermediate_size,
-            activation=config.hidden_act,
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            layer_norm_eps=config.layer_norm_eps,
-        )
+        self.embeddings = self.embeddings_class(config)
+        self.encoder = encoder_of(config)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
         self.apply(lambda module: initialize(module, config.initializer_range))
 
@@ -108,7 +103,7 @@ class BertModel(nn.Module):
             UserError: a row is longer than the position embeddings.
         """
         x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
-        encoded = self.encoder(x, _keep(mask, sequence_ids), output_hidden_states, output_attentions)
+        encoded = self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
         first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
         return BertOutput(encoded.sequence, torch.tanh(self.pooler(first)), encoded.hidden_states, encoded.attentions)
 
@@ -155,52 +150,47 @@ class BertModel(nn.Module):
         numbers[order] = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows[order]]
         positions = token_ids.new_zeros(len(token_ids), max(1, int(counts.max())))  # (B, most places of a row)
         positions[rows, numbers] = columns
-        encoded = self.encoder(x, _keep(mask, sequence_ids), positions=positions)
+        encoded = self.encoder(x, attention_mask(mask, sequence_ids), positions=positions)
         return encoded.sequence[rows, numbers]
 
     def _embed(self, token_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         """Embed (B, L) ids, with positions 0, 1, 2, ... and segment 0 where none are given."""
         if position_ids is None:
-            length, longest = token_ids.shape[1], self.config.max_position_embeddings
-            if length > longest:
-                raise UserError(f"input of {length} tokens, but the model has {longest} positions: truncate the text")
-            position_ids = torch.arange(length, device=token_ids.device).unsqueeze(0)
+            position_ids = positions_of(token_ids, self.config.max_position_embeddings)
         if segment_ids is None:
             segment_ids = torch.zeros_like(token_ids)
         return self.embeddings(token_ids, segment_ids, position_ids)
 
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> BertModel:
-        """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
+    def names(self) -> dict[str, str]:
+        """Return the table from our parameter names to Hugging Face's."""
+        return weights.bert_names(self.config.num_hidden_layers)
 
-        Heads in the file (masked words, classification) are left aside. Where it has no pooler, one starts at random,
-        with a warning.
 
-        Raises:
-            UserError: a file is missing or damaged, or configuration and weights do not fit.
-        """
-        from d2lbert.zoo import locate
+def encoder_of(config: BertConfig) -> TransformerEncoder:
+    """Return the stack of blocks that a configuration asks for."""
+    return TransformerEncoder(
+        config.num_hidden_layers,
+        config.hidden_size,
+        config.num_attention_heads,
+        config.intermediate_size,
+        activation=config.hidden_act,
+        dropout=config.hidden_dropout_prob,
+        attention_dropout=config.attention_probs_dropout_prob,
+        layer_norm_eps=config.layer_norm_eps,
+        num_groups=config.num_groups,
+    )
 
-        path = locate(folder)
-        model = cls(BertConfig.from_json(path / weights.CONFIG_FILE))
-        model.load_tensors(weights.with_pooler(weights.read_tensors(path), model.tensors, path), path)
-        return model.eval()
 
-    def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
-        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
-        shapes = {name: tuple(value.shape) for name, value in self.state_dict().items()}
-        chosen = weights.select(tensors, weights.bert_names(self.config.num_hidden_layers), shapes, origin)
-        self.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()})
+def positions_of(token_ids: Tensor, longest: int) -> Tensor:
+    """Return the positions 0, 1, 2, ... of rows (B, L), each with one text: (1, L).
 
-    def tensors(self) -> dict[str, np.ndarray]:
-        """Return the parameters as NumPy arrays under Hugging Face's names."""
-        state = self.state_dict()
-        names = weights.bert_names(self.config.num_hidden_layers)
-        return {theirs: state[ours].detach().float().cpu().numpy() for ours, theirs in names.items()}
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors`` so that ``transformers.BertModel`` loads them."""
-        weights.write_folder(folder, self.config, self.tensors())
+    Raises:
+        UserError: the rows are longer than ``longest``, the number of position embeddings.
+    """
+    length = token_ids.shape[1]
+    if length > longest:
+        raise UserError(f"input of {length} tokens, but the model has {longest} positions: truncate the text")
+    return torch.arange(length, device=token_ids.device).unsqueeze(0)
 
 
 def first_places(token_ids: Tensor, starts: Tensor | None) -> Tensor:
@@ -211,7 +201,7 @@ def first_places(token_ids: Tensor, starts: Tensor | None) -> Tensor:
     return starts[:, 0] * length + starts[:, 1]
 
 
-def _keep(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:
+def attention_mask(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:
     """Return the attention mask: (B, L, L) for packed rows, (B, L) for padded ones, None where all is kept."""
     if sequence_ids is not None:
         return same_sequence(sequence_ids)

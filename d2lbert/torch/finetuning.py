@@ -25,7 +25,7 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.losses import by_token, compute_loss
-from d2lbert.torch.optim import decay_groups, layer_groups, linear_warmup_and_decay
+from d2lbert.torch.optim import UncorrectedAdamW, decay_groups, layer_groups, linear_warmup_and_decay
 from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
 from d2lbert.torch.runtime import autocast, check_precision, seed_everything, to_tensors
 
@@ -49,6 +49,7 @@ class Training:
         best_by: name of the score that chooses the best epoch; empty for the task's first.
         balanced: let each label count inversely to its frequency in the training examples.
         precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
+        bias_correction: of Adam's moments; without it the first steps are several times as long.
     """
 
     epochs: int = 3
@@ -65,6 +66,7 @@ class Training:
     best_by: str = ""
     balanced: bool = False
     precision: str = "auto"
+    bias_correction: bool = True
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "clip"):
@@ -228,7 +230,11 @@ def _optimizer(
         groups = decay_groups(model, settings.weight_decay)
     else:
         groups = layer_groups(model, settings.weight_decay, settings.learning_rate, settings.layer_decay)
-    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)  # one pass over the memory, not ten
+    if settings.bias_correction:
+        # Fused: one pass over the memory, not ten.
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+    else:
+        optimizer = UncorrectedAdamW(groups, lr=settings.learning_rate)
     warmup = int(settings.warmup * steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
     return optimizer, schedule

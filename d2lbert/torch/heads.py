@@ -63,7 +63,13 @@ class _BertWithHead(nn.Module):
         return model.eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that the class of the same name in ``transformers`` loads."""
+        """Write a folder that the class of the same name in ``transformers`` loads.
+
+        Raises:
+            UserError: the encoder is another than BERT's, such as ALBERT's.
+        """
+        if self.bert.config.model_type != "bert":
+            raise UserError(f"a head on an {self.bert.config.architecture} has no folder: save the encoder alone")
         tensors: dict[str, np.ndarray] = {f"bert.{name}": array for name, array in self.bert.tensors().items()}
         for name, value in self.classifier.state_dict().items():
             tensors[f"{self.layer_name}.{name}"] = value.detach().float().cpu().numpy()

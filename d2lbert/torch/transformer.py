@@ -198,7 +198,9 @@ class TransformerEncoder(nn.Module):
     """A stack of encoder blocks. Vectors in, vectors out: embeddings are the caller's.
 
     Args:
-        num_layers: how many blocks.
+        num_layers: how many times the vectors pass through a block.
+        num_groups: how many blocks there are; one for each layer by default. With fewer, each serves as many layers
+            that follow each other (Lan et al. 2020, section 3.1); it must divide ``num_layers``.
         final_norm: LayerNorm after the last block; a pre-LN stack needs it, a post-LN stack does not.
         The others are those of :class:`TransformerEncoderBlock`.
     """
@@ -215,8 +217,10 @@ class TransformerEncoder(nn.Module):
         layer_norm_eps: float = 1e-5,
         norm_first: bool = False,
         final_norm: bool = False,
+        num_groups: int | None = None,
     ) -> None:
         super().__init__()
+        self.num_layers = num_layers
         self.blocks = nn.ModuleList(
             TransformerEncoderBlock(
                 hidden_size,
@@ -228,13 +232,18 @@ class TransformerEncoder(nn.Module):
                 layer_norm_eps,
                 norm_first,
             )
-            for _ in range(num_layers)
+            for _ in range(num_layers if num_groups is None else num_groups)
         )
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps) if final_norm else None
 
     def start(self, batch: Tensor) -> list[KeyValueCache]:
         """Return an empty cache for every block, for rows like those of x (B, L, D)."""
-        return [cast(TransformerEncoderBlock, block).start(batch) for block in self.blocks]
+        return [block.start(batch) for block in self._layers()]
+
+    def _layers(self) -> list[TransformerEncoderBlock]:
+        """Return the block of each layer: its own, or that of its group."""
+        share = self.num_layers // max(1, len(self.blocks))
+        return [cast(TransformerEncoderBlock, self.blocks[number // share]) for number in range(self.num_layers)]
 
     def forward(
         self,
@@ -253,8 +262,8 @@ class TransformerEncoder(nn.Module):
             caches: from :meth:`start`, T positions that stand before x; they grow by those of x. Without them T is 0.
         """
         hidden_states, attentions = [x], []
-        for number, block in enumerate(self.blocks, start=1):
-            last = number == len(self.blocks)
+        for number, block in enumerate(self._layers(), start=1):
+            last = number == self.num_layers
             cache = None if caches is None else caches[number - 1]
             x, weights = block(x, mask, output_attentions, positions if last else None, cache)
             if output_hidden_states:

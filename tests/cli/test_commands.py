@@ -93,7 +93,7 @@ def test_vocabulary_that_does_not_fit_the_weights(classifier: Path, tmp_path: Pa
     with (folder / "vocab.txt").open("a") as vocabulary:
         vocabulary.write("onemorepiece\n")
     line = complaint("predict", "classification", "--model", folder, "--text", "good")
-    assert "vocab.txt has 30,523 pieces but the model has 30,522 embeddings" in line
+    assert "the tokenizer has 30,523 pieces, the model has 30,522 embeddings" in line
 
 
 def test_damaged_weights_and_another_architecture(classifier: Path, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ ORDER = {
     "translation_config": 2,
     "gpt_config": 2,
     "gpt_weights": 2,
+    "compact_config": 2,
+    "compact_weights": 2,
     "checkpoints": 3,
     "metrics": 2,
     "weights": 2,

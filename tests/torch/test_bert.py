@@ -87,7 +87,7 @@ def test_weights_of_another_kind_of_model(folder: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     tensors = load_file(folder / "model.safetensors")
-    save_file({f"distilbert.{name}": array for name, array in tensors.items()}, folder / "model.safetensors")
+    save_file({f"roberta.{name}": array for name, array in tensors.items()}, folder / "model.safetensors")
     with pytest.raises(UserError, match="another kind of model"):
         BertModel.from_pretrained(folder)
 

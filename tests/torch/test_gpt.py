@@ -72,7 +72,7 @@ def test_configuration_that_does_not_fit(folder: Path, change: dict[str, object]
 
 def test_a_bert_is_no_gpt(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
-    save_file({f"distilbert.{name}": array for name, array in tensors.items()}, folder / "model.safetensors")
+    save_file({f"roberta.{name}": array for name, array in tensors.items()}, folder / "model.safetensors")
     with pytest.raises(UserError, match="not of one GPT"):
         Gpt.from_pretrained(folder)
     with pytest.raises(UserError, match="not a model folder"):

@@ -23,7 +23,7 @@ from d2lbert.torch.bert import BertModel
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.losses import by_token, compute_loss
-from d2lbert.torch.optim import layer_groups
+from d2lbert.torch.optim import UncorrectedAdamW, layer_groups
 from d2lbert.torch.runtime import to_tensors
 
 WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
@@ -145,6 +145,53 @@ def test_layer_decay_moves_low_layers_less() -> None:
         end, _ = _run(dataclasses.replace(QUICK, epochs=1, layer_decay=decay))
         moved[decay] = (end["bert.embeddings.word.weight"] - start["bert.embeddings.word.weight"]).abs().max()
     assert moved[0.1] < moved[1.0] / 20
+
+
+def test_adam_without_bias_correction_by_hand() -> None:
+    weight, rate, decay, epsilon = torch.nn.Parameter(torch.tensor([2.0, -1.0])), 0.1, 0.5, 1e-6
+    optimizer = UncorrectedAdamW([weight], lr=rate, weight_decay=decay, eps=epsilon)
+    expected, first, second = np.array([2.0, -1.0]), np.zeros(2), np.zeros(2)
+    for gradient in (np.array([3.0, -0.2]), np.array([-1.0, 0.0])):
+        weight.grad = torch.tensor(gradient, dtype=torch.float32)
+        optimizer.step()
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        expected = expected - rate * (first / (np.sqrt(second) + epsilon) + decay * expected)
+        assert weight.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+def test_uncorrected_steps_are_the_corrected_ones_at_a_higher_rate() -> None:
+    """The factor of the docstring: 6.6 at most, more than 3 for the first hundred steps."""
+    steps = np.arange(1, 101)
+    factors = (1 - 0.9**steps) / np.sqrt(1 - 0.999**steps)
+    assert factors.max() == pytest.approx(6.57, abs=0.01)
+    assert factors[-1] > 3
+    plain, corrected = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizers = (
+        UncorrectedAdamW([plain], lr=0.01, weight_decay=0.0, eps=1e-12),
+        torch.optim.AdamW([corrected], lr=0.01, weight_decay=0.0, eps=1e-12),
+    )
+    generator = torch.Generator().manual_seed(0)
+    for factor in factors[:20]:
+        before = plain.detach().clone(), corrected.detach().clone()
+        gradient = torch.randn(3, generator=generator)
+        for parameter, optimizer in zip((plain, corrected), optimizers, strict=True):
+            parameter.grad = gradient.clone()
+            optimizer.step()
+        assert torch.allclose(plain - before[0], float(factor) * (corrected - before[1]), rtol=1e-4)
+
+
+def test_bias_correction_is_on_unless_it_is_switched_off(tmp_path: Path) -> None:
+    by_default, _ = _run(dataclasses.replace(QUICK, epochs=1))
+    with_it, _ = _run(dataclasses.replace(QUICK, epochs=1, bias_correction=True))
+    settings = dataclasses.replace(QUICK, epochs=2, bias_correction=False)
+    without, history = _run(settings, tmp_path)
+    assert torch.equal(by_default["classifier.weight"], with_it["classifier.weight"])
+    start = _model().state_dict()["bert.embeddings.word.weight"]
+    moved = [(end["bert.embeddings.word.weight"] - start).abs().mean() for end in (without, with_it)]
+    assert moved[0] > 1.5 * moved[1]
+    _, again = _run(settings, tmp_path)  # the moments are in the checkpoint
+    assert [record["loss"] for record in again] == [record["loss"] for record in history]
 
 
 def test_balanced_weights_are_inverse_to_frequency() -> None:

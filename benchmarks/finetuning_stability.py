@@ -1,0 +1,151 @@
+"""Which fine-tuning runs fail on a few examples: MiniLM on a small part of SST-2, several settings with many seeds.
+
+BERT's authors restarted runs that failed on small data sets and kept the best (Devlin et al. 2019, section 4.1). The
+usual suspects are an Adam without bias correction, no warm-up, and few steps (Mosbach et al. 2021, Zhang et al. 2021).
+A seed changes the order, dropout and the head's first weights; the examples are the same in all runs. A run has failed
+if its last epoch is no better on dev than the commonest answer. Each run is kept as it ends, so that a stopped
+benchmark goes on where it was.
+
+    python benchmarks/finetuning_stability.py                      # needs D2LBERT_DATA for the real set
+    python benchmarks/finetuning_stability.py --settings raw --seeds 0 1 --precision bfloat16
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import ROOT, Record, spread
+
+from d2lbert import data
+from d2lbert.files import write_text
+from d2lbert.tasks.base import Task
+from d2lbert.tasks.named import named_task
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.finetuning import Training, fine_tune
+from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
+from d2lbert.torch.transformer import initialize
+from d2lbert.zoo import get_model
+
+DATA = {"sst2": "classification", "mrpc": "pair", "rte": "pair"}
+RAW = Training(epochs=3, batch_size=16, learning_rate=3e-4, warmup=0.0, bias_correction=False, max_length=96)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to fine-tune.
+
+    Fields:
+        training: the settings of the loop, but for seed and precision.
+        new_blocks: so many top blocks, and the pooler, start from random weights (Zhang et al. 2021, section 5).
+    """
+
+    training: Training
+    new_blocks: int = 0
+
+
+CORRECTED = replace(RAW, bias_correction=True)
+CURED = replace(CORRECTED, warmup=0.1)
+SETTINGS = {
+    "raw": Setting(RAW),
+    "warm-up": Setting(replace(RAW, warmup=0.1)),
+    "bias correction": Setting(CORRECTED),
+    "both": Setting(CURED),
+    "both, layer-wise decay": Setting(replace(CURED, layer_decay=0.8)),
+    "both, new top block": Setting(CURED, new_blocks=1),
+    "both, twice as long": Setting(replace(CURED, epochs=2 * RAW.epochs)),
+}
+
+
+def read(name: str, train: int, dev: int) -> tuple[list[Any], list[Any]]:
+    """Return the first examples of each split in a fixed random order."""
+    found = []
+    for split, count in (("train", train), ("dev", dev)):
+        examples = list(data.load(name, split))
+        np.random.default_rng(0).shuffle(examples)
+        found.append(examples[:count])
+    return found[0], found[1]
+
+
+def renew(encoder: BertModel, blocks: int) -> None:
+    """Give the top blocks and the pooler new random weights."""
+    for module in [*encoder.encoder.blocks[len(encoder.encoder.blocks) - blocks :], encoder.pooler]:
+        module.apply(lambda one: initialize(one, encoder.config.initializer_range))
+
+
+def run(setting: Setting, seed: int, precision: str, task: Task, train: list[Any], dev: list[Any]) -> dict[str, Any]:
+    """Train with one seed and return the history."""
+    seed_everything(seed)
+    encoder, tokenizer = get_model("minilm")
+    if setting.new_blocks:
+        renew(encoder, setting.new_blocks)
+    model = BertForSequenceClassification(encoder, task.labels)
+    training = replace(setting.training, seed=seed, precision=precision)
+    return {"history": fine_tune(model, task, tokenizer, train, dev, training, best_device(), progress=False)}
+
+
+def kept_or_run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what an earlier call has kept of this run, or run it and keep it."""
+    path = options.runs / options.data / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
+    if not path.is_file():
+        train, dev = read(options.data, options.train, options.dev)
+        task = named_task(DATA[options.data]).of_examples(train)
+        found = run(SETTINGS[name], seed, options.precision, task, train, dev)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(found) + "\n")
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    last = kept["history"][-1]
+    print(f"{name}, seed {seed}: accuracy {last['accuracy']:.3f}, training loss {last['loss']:.3f}", flush=True)
+    return kept
+
+
+def summary(histories: list[list[dict[str, float]]], majority: float) -> dict[str, Any]:
+    """Return the accuracies after the last epoch, their spread, and how many are no better than the majority."""
+    accuracies = [history[-1]["accuracy"] for history in histories]
+    return {
+        **spread(accuracies),
+        "best": max(accuracies),
+        "failed": sum(accuracy <= majority for accuracy in accuracies),
+        "training_loss": spread([history[-1]["loss"] for history in histories])["mean"],
+    }
+
+
+def main() -> None:
+    """Run every setting and write ``results/finetuning/stability.json``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=next(iter(DATA)), choices=list(DATA))
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
+    parser.add_argument("--train", type=int, default=320, help="training examples")
+    parser.add_argument("--dev", type=int, default=200, help="examples to score")
+    parser.add_argument("--precision", default="auto", choices=PRECISIONS)
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "finetuning_stability", help="where runs are kept")
+    options = parser.parse_args()
+    record = Record("finetuning/stability", ["torch", "d2lbert"], options.seeds)
+    train, dev = read(options.data, options.train, options.dev)
+    majority = max(Counter(example.label for example in dev).values()) / len(dev)
+    metrics = {}
+    for name in options.settings:
+        histories = [kept_or_run(name, seed, options)["history"] for seed in options.seeds]
+        metrics[name] = summary(histories, majority)
+        print(f"{name}: {metrics[name]['failed']} of {len(histories)} failed, best {metrics[name]['best']:.3f}")
+    record.write(
+        metrics,
+        data=options.data,
+        sample=data.is_sample(options.data),
+        model="minilm",
+        examples={"train": len(train), "dev": len(dev)},
+        majority=majority,
+        precision=options.precision,
+        settings={name: asdict(SETTINGS[name]) for name in options.settings},
+    )
+
+
+if __name__ == "__main__":
+    main()

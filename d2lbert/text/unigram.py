@@ -1,0 +1,123 @@
+"""ALBERT's tokenizer: words split into the most probable pieces of a vocabulary (Kudo 2018; Kudo and Richardson 2018).
+
+Each piece has a log-probability, and a text is split where the sum over its pieces is largest. A piece that begins a
+word begins with ``▁``, which stands for the space before it. The rules, the pieces and how a text is cleaned come from
+a ``tokenizer.json``, which the `tokenizers` library reads and applies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from d2lbert.errors import UserError
+from d2lbert.files import write_text
+from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble
+
+TOKENIZER_FILE = "tokenizer.json"
+_PAD, _UNKNOWN = "<pad>", "<unk>"
+
+
+class Unigram:
+    """A tokenizer of ALBERT. Methods are those of :class:`~d2lbert.text.WordPiece`.
+
+    Args:
+        content: of a ``tokenizer.json``.
+        origin: its path, for messages.
+
+    Raises:
+        UserError: the content is no tokenizer, not a unigram model, or lacks a special token.
+    """
+
+    def __init__(self, content: str, origin: str | Path = TOKENIZER_FILE) -> None:
+        from tokenizers import Tokenizer
+
+        try:
+            kind = json.loads(content)["model"]["type"]
+            self._library: Any = Tokenizer.from_str(content)
+        except Exception as error:  # the library raises no narrower class
+            raise UserError(f"{origin} holds no tokenizer ({error}): restore the file") from None
+        if kind != "Unigram":
+            raise UserError(f"{origin} is a tokenizer of kind {kind}, not Unigram: give the one of an ALBERT")
+        # The file may ask for a fixed length; how long a text may be is the caller's choice here.
+        self._library.no_truncation()
+        self._library.no_padding()
+        self.token_to_id: dict[str, int] = self._library.get_vocab()
+        self.vocab = sorted(self.token_to_id, key=self.token_to_id.__getitem__)
+        self._content = content
+        for token in (_PAD, _UNKNOWN, CLS, SEP, MASK):
+            if token not in self.token_to_id:
+                raise UserError(f"{origin} lacks the special token {token}: give the tokenizer of an ALBERT")
+
+    @classmethod
+    def from_file(cls, tokenizer_json: str | Path) -> Unigram:
+        """Read a ``tokenizer.json``.
+
+        Raises:
+            UserError: the file is missing or not a tokenizer of this kind.
+        """
+        try:
+            content = Path(tokenizer_json).read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot read {tokenizer_json}: {error.strerror}; give the file of an ALBERT") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{tokenizer_json} is not UTF-8 text: restore the file") from None
+        return cls(content, tokenizer_json)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Unigram:
+        """Read the ``tokenizer.json`` of a Hugging Face folder."""
+        return cls.from_file(Path(folder) / TOKENIZER_FILE)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``tokenizer.json`` and ``tokenizer_config.json`` in Hugging Face's format, each whole or not at all."""
+        write_text(Path(folder) / TOKENIZER_FILE, self._content)
+        self.save_settings(folder)
+
+    def save_settings(self, folder: str | Path) -> None:
+        """Write ``tokenizer_config.json`` alone."""
+        tokens = {"pad_token": _PAD, "unk_token": _UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
+        config = {"tokenizer_class": "AlbertTokenizer", **tokens}
+        write_text(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the pieces of a text, without special tokens around it."""
+        return self._pieces([text])[0].tokens
+
+    def encode(self, a: str, b: str | None = None, max_length: int | None = None) -> Encoding:
+        """Encode ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]``, cut to ``max_length`` tokens in all."""
+        return self.encode_batch([a], None if b is None else [b], max_length)[0]
+
+    def encode_batch(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int | None = None
+    ) -> list[Encoding]:
+        """Encode many texts, or many pairs.
+
+        Raises:
+            UserError: ``pairs`` has another length than ``texts``, or ``max_length`` is too small.
+        """
+        if pairs is not None and len(pairs) != len(texts):
+            raise UserError(f"{len(texts):,} texts but {len(pairs):,} pairs: give one second text for each first")
+        firsts = self._pieces(texts)
+        seconds = [None] * len(firsts) if pairs is None else self._pieces(pairs)
+        return [assemble(a, b, max_length, self.token_to_id) for a, b in zip(firsts, seconds, strict=True)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Join pieces to a text; special tokens are left out.
+
+        Raises:
+            UserError: an id outside the vocabulary.
+        """
+        found = list(ids)
+        for index in found:
+            if not 0 <= index < len(self.vocab):
+                raise UserError(f"id {index} is outside the vocabulary of {len(self.vocab):,} pieces")
+        decoded: str = self._library.decode(found, skip_special_tokens=True)
+        return decoded
+
+    def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
+        clean = [text.encode("utf-8", "ignore").decode() for text in texts]  # a lone surrogate is no character
+        encodings = self._library.encode_batch(clean, add_special_tokens=False)
+        return [Pieces(encoding.ids, encoding.tokens, encoding.offsets) for encoding in encodings]
