@@ -22,12 +22,15 @@ from record import Record, spread
 
 from d2lbert import data
 from d2lbert.data.batching import pad
+from d2lbert.data.choices import ask_the_other
 from d2lbert.data.examples import ChoiceQuestion
 from d2lbert.tasks.multiple_choice import MultipleChoice
-from d2lbert.torch.finetuning import Training, fine_tune
+from d2lbert.torch.finetuning import Training, fine_tune, predict
 from d2lbert.torch.heads import BertForMultipleChoice
 from d2lbert.torch.runtime import best_device, seed_everything, to_tensors
 from d2lbert.zoo import get_model
+
+MISTAKES = 20  # that the result file keeps, to be looked at
 
 
 class Mirrored(MultipleChoice):
@@ -39,17 +42,42 @@ class Mirrored(MultipleChoice):
         return {"accuracy": float(np.mean(right)), "pairs": float(np.mean(np.array(right).reshape(-1, 2).all(axis=1)))}
 
 
-def fine_tuned(train: list[Any], dev: list[Any], settings: Training) -> dict[str, float]:
-    """Return the scores after the last epoch, the best accuracy, and what the run took."""
+def fine_tuned(train: list[Any], dev: list[Any], settings: Training) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the scores after the last epoch, the best accuracy, and what the run took; and what the model does."""
     seed_everything(settings.seed)
     encoder, tokenizer = get_model("minilm")
-    history = fine_tune(BertForMultipleChoice(encoder), Mirrored(), tokenizer, train, dev, settings, best_device())
-    return {
+    model = BertForMultipleChoice(encoder)
+    history = fine_tune(model, Mirrored(), tokenizer, train, dev, settings, best_device())
+    turned = [ask_the_other(question) for question in dev]
+    asked, other = (
+        predict(model, MultipleChoice(), tokenizer, questions, settings.max_length, best_device())
+        for questions in (dev, turned)
+    )
+    scores = {
         "accuracy": history[-1]["accuracy"],
         "pairs": history[-1]["pairs"],
         "best_accuracy": max(record["accuracy"] for record in history),
         "loss": history[-1]["loss"],
         "training_seconds": sum(record["seconds"] for record in history),
+    }
+    return scores, analysis(dev, asked, other)
+
+
+def analysis(
+    dev: Sequence[ChoiceQuestion], asked: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the surest mistakes of the best epoch's model, and how often the other question changes its choice."""
+    wrong = []
+    for question, found in zip(dev, asked, strict=True):
+        if found["place"] != question.answer:
+            right = question.choices[question.answer or 0]
+            probability = max(found["probabilities"])
+            wrong.append((probability, {"premise": question.premise, "chosen": found["choice"], "right": right}))
+    wrong.sort(key=lambda pair: -pair[0])
+    changed = [one["place"] != two["place"] for one, two in zip(asked, other, strict=True)]
+    return {
+        "mistakes": [{**told, "probability": round(probability, 3)} for probability, told in wrong[:MISTAKES]],
+        "share changed by the other question": float(np.mean(changed)),
     }
 
 
@@ -83,8 +111,10 @@ def main() -> None:
     runs = []
     for seed in arguments.seeds:
         settings = Training(seed=seed, epochs=arguments.epochs, batch_size=16, learning_rate=4e-5, max_length=64)
-        runs.append(fine_tuned(train, dev, settings))
-        print(seed, runs[-1], flush=True)
+        scores, behaviour = fine_tuned(train, dev, settings)
+        runs.append(scores)
+        print(seed, scores, flush=True)
+        metrics.setdefault("analysis of the first seed", behaviour)
     metrics["fine-tuned"] = {key: spread([run[key] for run in runs]) for key in runs[0]}
     record.write(
         metrics,

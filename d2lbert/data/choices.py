@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,22 @@ def copa(path: str | Path) -> Iterator[ChoiceQuestion]:
         if not (premise and first and second):
             raise UserError(f"{where}: <p>, <a1> or <a2> is empty; fill it in or remove the item")
         yield ChoiceQuestion(f"{premise} {QUESTIONS[asked]}", (first, second), int(answer) - 1)
+
+
+def ask_the_other(question: ChoiceQuestion) -> ChoiceQuestion:
+    """Return a question of COPA that asks for the effect where it asked for the cause, and the reverse.
+
+    The choices stay, and so does ``answer``, though it need not be right any more: whoever reads the question should
+    often choose otherwise.
+
+    Raises:
+        UserError: the premise ends with neither of the two questions.
+    """
+    cause, effect = QUESTIONS.values()
+    for old, new in ((cause, effect), (effect, cause)):
+        if question.premise.endswith(old):
+            return dataclasses.replace(question, premise=question.premise.removesuffix(old) + new)
+    raise UserError(f"{question.premise[-40:]!r} does not end with {cause!r} or {effect!r}: take a question of COPA")
 
 
 def swag(path: str | Path) -> Iterator[ChoiceQuestion]:

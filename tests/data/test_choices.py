@@ -9,7 +9,7 @@ import pytest
 
 from d2lbert import UserError, data
 from d2lbert.data import ChoiceQuestion, read_file
-from d2lbert.data.choices import QUESTIONS
+from d2lbert.data.choices import QUESTIONS, ask_the_other
 from d2lbert.data.formats import guess_format
 
 ITEM = (
@@ -84,6 +84,15 @@ def test_faults_of_swag(tmp_path: Path, content: str, message: str) -> None:
 def test_endings_tell_the_format() -> None:
     assert guess_format("a.xml", "multiple_choice") == "copa"
     assert guess_format("a.csv.gz", "multiple_choice") == guess_format("a", "multiple_choice") == "swag"
+
+
+def test_the_other_question() -> None:
+    question = ChoiceQuestion("It rained. What was the cause?", ("a", "b"), 1)
+    turned = ask_the_other(question)
+    assert turned == ChoiceQuestion("It rained. What happened as a result?", ("a", "b"), 1)
+    assert ask_the_other(turned) == question
+    with pytest.raises(UserError, match="does not end with"):
+        ask_the_other(ChoiceQuestion("It rained.", ("a", "b")))
 
 
 def numbered_premises() -> dict[str, set[int]]:
