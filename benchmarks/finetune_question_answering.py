@@ -27,7 +27,7 @@ from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune, predict
 from d2lbert.torch.heads import BertForQuestionAnswering
-from d2lbert.torch.runtime import best_device, seed_everything
+from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.zoo import get_model
 
 SPANS = Training(epochs=2, batch_size=8, learning_rate=1.5e-4, max_length=256)
@@ -232,12 +232,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--out", type=Path, default=Path("runs/question_answering"), help="checkpoints and models")
     parser.add_argument("--size", type=int, help="questions of each part, to try the script out; default all")
+    parser.add_argument("--precision", default="auto", choices=PRECISIONS)
     arguments = parser.parse_args()
+    spans, no_answer = (dataclasses.replace(one, precision=arguments.precision) for one in (SPANS, NO_ANSWER))
     record = Record("finetuning/question_answering", ["torch", "d2lbert"], arguments.seeds)
     parts = read_parts(get_model("minilm")[1], arguments.size)
     notes = {
         "data": {name: len(questions) for name, questions in parts.items()},
-        "settings": {"spans": vars(SPANS), "no answer": vars(NO_ANSWER), "longest in training": LONGEST},
+        "settings": {"spans": vars(spans), "no answer": vars(no_answer), "longest in training": LONGEST},
         "people": people(parts["dev"]),
         "demo": {"question": DEMO.question, "text": DEMO.context},
         "paper": {
@@ -250,7 +252,7 @@ def main() -> None:
     }
     runs: list[dict[str, Any]] = []
     for seed in arguments.seeds:
-        model, tokenizer, found = learn_spans(seed, parts, SPANS, arguments.out)
+        model, tokenizer, found = learn_spans(seed, parts, spans, arguments.out)
         runs.append(found)
         print(
             seed,
@@ -259,7 +261,7 @@ def main() -> None:
             flush=True,
         )
         record.write(summary(runs), **notes)
-        found["no answer"] = learn_no_answer(seed, model, tokenizer, parts, NO_ANSWER, arguments.out)
+        found["no answer"] = learn_no_answer(seed, model, tokenizer, parts, no_answer, arguments.out)
         print(seed, found["no answer"], flush=True)
         record.write(summary(runs), **notes)
 
