@@ -92,7 +92,8 @@ def run(setting: Setting, seed: int, precision: str, task: Task, train: list[Any
 
 def kept_or_run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return what an earlier call has kept of this run, or run it and keep it."""
-    path = options.runs / options.data / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
+    folder = options.runs / f"{options.data}-{options.train}-{options.dev}"
+    path = folder / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
     if not path.is_file():
         train, dev = read(options.data, options.train, options.dev)
         task = named_task(DATA[options.data]).of_examples(train)
