@@ -45,7 +45,7 @@ def results(name: str) -> dict[str, Any]:
         if (folder / relative).is_file():
             loaded: dict[str, Any] = json.loads((folder / relative).read_text(encoding="utf-8"))
             return loaded
-    raise UserError(f"no stored result {relative}; run this notebook inside a checkout of d2lbert")
+    raise UserError(f"no stored result {relative}: run its benchmark, or this notebook inside a checkout of d2lbert")
 
 
 def table(rows: list[dict[str, Any]], digits: int = 3) -> Markdown:
