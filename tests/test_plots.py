@@ -44,5 +44,5 @@ def test_table_rounds_and_aligns() -> None:
 
 
 def test_missing_result_says_where_to_run() -> None:
-    with pytest.raises(Exception, match=r"no stored result results/nothing\.json: run its benchmark, or this notebook inside a checkout"):
+    with pytest.raises(Exception, match=r"no stored result results/nothing\.json: run its benchmark"):
         notebook.results("nothing")
