@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -202,6 +204,24 @@ def pretrain(
     world.leave()
 
 
+@contextlib.contextmanager
+def _interruptible(trainer: Trainer) -> Iterator[None]:
+    """In this context Ctrl-C ends the run after the step in hand, and a second Ctrl-C at once.
+
+    An exception in the middle of a step may come up in C code that makes another error of it.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        trainer.interrupted = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _engine(name: str) -> Callable[..., TokenShards]:
     """Return what prepares a corpus."""
     from d2lbert.data.ray_preparation import prepare_on_ray
@@ -234,7 +254,8 @@ def _train(trainer: Trainer, resume: bool) -> None:
     if resume and trainer.resume() and trainer.world.rank == 0:
         print(f"going on after step {trainer.step}", file=sys.stderr)
     try:
-        metrics = trainer.run()
+        with _interruptible(trainer):
+            metrics = trainer.run()
     except KeyboardInterrupt:
         print(f"interrupted at step {trainer.step}; --resume goes on from the last checkpoint", file=sys.stderr)
         sys.exit(INTERRUPTED)

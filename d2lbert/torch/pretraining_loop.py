@@ -134,9 +134,14 @@ class Trainer:
         self.step = 0
         self.position = BEGINNING
         self.tokens = 0  # seen so far
+        self.interrupted = False  # set it, from a signal handler say, and the run ends after the step in hand
 
     def run(self, progress: bool = True) -> dict[str, float]:
-        """Train up to the last step and return the last line of the log."""
+        """Train up to the last step and return the last line of the log.
+
+        Raises:
+            KeyboardInterrupt: between two steps, once ``interrupted`` is set.
+        """
         settings, last = self.settings, {}
         batches = self.data.batches(self.position)
         if self.device.type == "cuda":
@@ -149,6 +154,8 @@ class Trainer:
         )
         with log or contextlib.nullcontext(), bar:
             while self.step < settings.steps:
+                if self.interrupted:
+                    raise KeyboardInterrupt
                 losses = self._step(batches)
                 rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
                 loss = losses[_columns(self.data.questions)[0][0]]

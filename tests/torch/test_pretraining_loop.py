@@ -333,3 +333,19 @@ def test_bfloat16_is_another_run_with_nearly_the_same_losses(shards: TokenShards
 def test_an_unknown_precision_of_pretraining_is_one_line() -> None:
     with pytest.raises(UserError, match="unknown precision 'half'"):
         Pretraining(precision="half")
+
+
+def test_an_interrupted_run_ends_between_two_steps(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = _trainer(shards, tmp_path / "stopped")
+    step = trainer._step
+
+    def interrupted_at_the_second(batches: Any) -> dict[str, float]:
+        trainer.interrupted = trainer.step == 1  # while the second step is in hand
+        return step(batches)
+
+    monkeypatch.setattr(trainer, "_step", interrupted_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run(progress=False)
+    assert trainer.step == 2
