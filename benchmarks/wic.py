@@ -14,47 +14,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from record import Record
 
 from d2lbert import data
-from d2lbert.data.batching import pack
 from d2lbert.data.examples import WordInContext
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.probing import word_vectors
 from d2lbert.zoo import locate
 
-BATCH = 64
 RESAMPLES = 2000
-
-
-def characters_of(sentence: str, index: int) -> tuple[int, int]:
-    """Return where word number ``index`` (from 0) of a sentence begins and the first character after it."""
-    words = sentence.split(" ")
-    start = sum(len(word) + 1 for word in words[:index])
-    return start, start + len(words[index])
-
-
-@torch.inference_mode()
-def word_vectors(
-    model: BertModel, tokenizer: WordPiece, sentences: Sequence[str], indices: Sequence[int]
-) -> np.ndarray:
-    """Return the vector of one word in each sentence, after every layer: (N, layers + 1, D).
-
-    A word of several pieces gets the mean of their vectors.
-    """
-    encodings = tokenizer.encode_batch(sentences)
-    vectors = []
-    for begin in range(0, len(encodings), BATCH):
-        batch = pack(encodings[begin : begin + BATCH])
-        states = model(**to_tensors(batch), output_hidden_states=True).hidden_states
-        stacked = torch.stack(states)  # (layers + 1, R, L, D)
-        for number, (row, column) in enumerate(batch.starts, start=begin):
-            start, end = characters_of(sentences[number], indices[number])
-            places = [column + place for place in encodings[number].tokens_between(start, end)]
-            vectors.append(stacked[:, row, places].mean(1).numpy())
-    return np.stack(vectors)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -111,9 +80,15 @@ def evaluate(model: BertModel, tokenizer: WordPiece, seed: int) -> dict[str, Any
 
 
 def _both(model: BertModel, tokenizer: WordPiece, pairs: Sequence[WordInContext]) -> tuple[np.ndarray, np.ndarray]:
-    first = word_vectors(model, tokenizer, [pair.first for pair in pairs], [pair.first_index for pair in pairs])
-    second = word_vectors(model, tokenizer, [pair.second for pair in pairs], [pair.second_index for pair in pairs])
-    return first, second
+    """Return the vectors of the word in its first and in its second sentence, each (N, layers + 1, D)."""
+    found = []
+    for texts, places in (
+        ([pair.first for pair in pairs], [pair.first_index for pair in pairs]),
+        ([pair.second for pair in pairs], [pair.second_index for pair in pairs]),
+    ):
+        vectors = word_vectors(model, tokenizer, [text.split(" ") for text in texts])
+        found.append(np.stack([one[:, place] for one, place in zip(vectors, places, strict=True)]))
+    return found[0], found[1]
 
 
 def main() -> None:

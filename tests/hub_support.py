@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from random_parameters import randomize
 from safetensors.torch import save
 
+from d2lbert import zoo_table
+from d2lbert.data import download
 from d2lbert.text import SPECIAL_TOKENS
 from d2lbert.zoo_table import ModelEntry
 
@@ -112,3 +116,17 @@ def publish(hub: Hub, entry: ModelEntry, state: dict[str, torch.Tensor]) -> None
         hub.put(entry, entry.weights, save(tied))
     pieces = [*SPECIAL_TOKENS, "##s", "word", *(f"w{number}" for number in range(entry.config.vocab_size - 7))]
     hub.put(entry, "vocab.txt", "".join(f"{piece}\n" for piece in pieces).encode())
+
+
+@contextmanager
+def small_zoo(patch: pytest.MonkeyPatch, cache: Path, table: Iterable[ModelEntry]) -> Iterator[Hub]:
+    """Serve a hub on this machine, with an empty cache and a table of small networks."""
+    patch.setattr(zoo_table, "entries", lambda: tuple(table))
+    patch.setenv("D2LBERT_CACHE", str(cache))
+    patch.delenv("D2LBERT_OFFLINE", raising=False)
+    patch.setattr(download, "PAUSE", 0)
+    download.forget_failures()
+    with Hub().serving() as server:
+        patch.setenv("D2LBERT_HUB", server.url + "/")
+        yield server
+    download.forget_failures()

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from hub_support import Hub, publish, shrink
+from hub_support import Hub, publish, shrink, small_zoo
 from random_parameters import randomize
 from unigram_support import tokenizer_json
 
 from d2lbert import UserError, get_model, zoo_table
-from d2lbert.data import download
 from d2lbert.text import Unigram, WordPiece
 from d2lbert.torch.albert import AlbertModel
 from d2lbert.torch.distilbert import DistilBertModel
@@ -33,15 +32,8 @@ DISTILBERT = "distilbert_6_768_12:distilbert_book_corpus_wiki_en_cased"
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     """A hub on this machine, an empty cache, and the table with small networks."""
-    monkeypatch.setattr(zoo_table, "entries", lambda: tuple(ENTRIES.values()))
-    monkeypatch.setenv("D2LBERT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("D2LBERT_OFFLINE", raising=False)
-    monkeypatch.setattr(download, "PAUSE", 0)
-    download.forget_failures()
-    with Hub().serving() as server:
-        monkeypatch.setenv("D2LBERT_HUB", server.url + "/")
+    with small_zoo(monkeypatch, tmp_path / "cache", ENTRIES.values()) as server:
         yield server
-    download.forget_failures()
 
 
 def serve(hub: Hub, entry: ModelEntry) -> Any:

@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hub_support import Hub, publish, reference_model, shrink, state_of
+from hub_support import Hub, publish, reference_model, shrink, small_zoo, state_of
 from safetensors.numpy import load_file
 
 from d2lbert import UserError, get_model, zoo_table
-from d2lbert.data import download
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.zoo import locate
@@ -41,15 +40,8 @@ NO_PREFIX = ["bert_12_768_12:biobert_v1.1_pubmed_cased", "ernie_12_768_12:baidu_
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     """A hub on this machine, an empty cache, and the table with small networks."""
-    monkeypatch.setattr(zoo_table, "entries", lambda: tuple(ENTRIES.values()))
-    monkeypatch.setenv("D2LBERT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("D2LBERT_OFFLINE", raising=False)
-    monkeypatch.setattr(download, "PAUSE", 0)
-    download.forget_failures()
-    with Hub().serving() as server:
-        monkeypatch.setenv("D2LBERT_HUB", server.url + "/")
+    with small_zoo(monkeypatch, tmp_path / "cache", ENTRIES.values()) as server:
         yield server
-    download.forget_failures()
 
 
 def quietly(label: str, **options: object) -> tuple:

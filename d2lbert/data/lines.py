@@ -7,6 +7,8 @@ import gzip
 import io
 import lzma
 import math
+import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,6 +54,28 @@ def open_binary(path: str | Path) -> io.BufferedIOBase:
     if Path(path).suffix == ".gz":
         return gzip.open(path, "rb")
     return Path(path).open("rb")
+
+
+def archive_texts(path: str | Path, wanted: str) -> Iterator[tuple[str, str]]:
+    """Yield, of a zip archive, where each wanted file is, for errors, and its text; in the order of the names.
+
+    Args:
+        wanted: a regular expression that fits the whole name of such a file.
+
+    Raises:
+        UserError: the archive is missing or damaged, or a file in it is not UTF-8.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(archive.namelist()):
+                if re.fullmatch(wanted, name):
+                    yield f"{path}, {name}", archive.read(name).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} holds a file that is not UTF-8; get the archive again") from None
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
 
 def csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:

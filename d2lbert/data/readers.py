@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from d2lbert.data.examples import Analogy, Document, MinimalPair, Sentence, Translation, WordInContext, WordPair
 from d2lbert.data.lines import (
+    archive_texts,
     count_columns,
     csv_rows,
     fault,
@@ -146,15 +146,8 @@ def translations(source: str | Path, target: str | Path) -> Iterator[Translation
 
 def minimal_pairs(path: str | Path) -> Iterator[MinimalPair]:
     """Read the archive of BLiMP: files ``data/*.jsonl`` with ``sentence_good``, ``sentence_bad`` and ``UID``."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted(archive.namelist()):
-                if name.endswith(".jsonl") and not name.startswith("__MACOSX"):
-                    yield from _paradigm(f"{path}, {name}", archive.read(name).decode("utf-8"))
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise UserError(f"{path} is damaged ({error}); get the file again") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    for origin, content in archive_texts(path, r"data/.*\.jsonl"):
+        yield from _paradigm(origin, content)
 
 
 def _paradigm(origin: str, content: str) -> Iterator[MinimalPair]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from d2lbert.data.examples import TaggedSentence
-from d2lbert.data.lines import fault, lines
+from d2lbert.data.lines import archive_texts, fault, lines
 from d2lbert.data.tag_schemes import convert
 from d2lbert.errors import UserError
 
@@ -44,15 +43,8 @@ def brown(path: str | Path) -> Iterator[TaggedSentence]:
 
     Of a tag only the first part is kept, the part of speech: ``np`` of ``np-tl`` (in a title) or ``np$`` (a genitive).
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted(archive.namelist()):
-                if re.fullmatch(r"brown/c[a-r]\d\d", name):
-                    yield from _slashed(f"{path}, {name}", archive.read(name).decode("utf-8"))
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise UserError(f"{path} is damaged ({error}); get the file again") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    for origin, content in archive_texts(path, r"brown/c[a-r]\d\d"):
+        yield from _slashed(origin, content)
 
 
 def _slashed(origin: str, content: str) -> Iterator[TaggedSentence]:

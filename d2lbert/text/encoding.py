@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,6 +90,21 @@ def assemble(a: Pieces, b: Pieces | None, max_length: int | None, token_to_id: d
         encoding.offsets.extend([*b.offsets, (0, 0)])
         encoding.special.extend([*[False] * len(b.ids), True])
     return encoding
+
+
+def assemble_batch(
+    firsts: Sequence[Pieces], seconds: Sequence[Pieces] | None, max_length: int | None, token_to_id: dict[str, int]
+) -> list[Encoding]:
+    """:func:`assemble` many texts, or many pairs.
+
+    Raises:
+        UserError: there are more first texts than second ones, or fewer; or ``max_length`` is too small.
+    """
+    if seconds is None:
+        return [assemble(a, None, max_length, token_to_id) for a in firsts]
+    if len(seconds) != len(firsts):
+        raise UserError(f"{len(firsts):,} texts but {len(seconds):,} pairs: give one second text for each first")
+    return [assemble(a, b, max_length, token_to_id) for a, b in zip(firsts, seconds, strict=True)]
 
 
 def truncate(a: Pieces, b: Pieces | None, room: int) -> tuple[Pieces, Pieces | None]:

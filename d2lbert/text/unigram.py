@@ -14,7 +14,7 @@ from typing import Any
 
 from d2lbert.errors import UserError
 from d2lbert.files import write_text
-from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble
+from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble_batch
 
 TOKENIZER_FILE = "tokenizer.json"
 _PAD, _UNKNOWN = "<pad>", "<unk>"
@@ -98,11 +98,8 @@ class Unigram:
         Raises:
             UserError: ``pairs`` has another length than ``texts``, or ``max_length`` is too small.
         """
-        if pairs is not None and len(pairs) != len(texts):
-            raise UserError(f"{len(texts):,} texts but {len(pairs):,} pairs: give one second text for each first")
-        firsts = self._pieces(texts)
-        seconds = [None] * len(firsts) if pairs is None else self._pieces(pairs)
-        return [assemble(a, b, max_length, self.token_to_id) for a, b in zip(firsts, seconds, strict=True)]
+        seconds = None if pairs is None else self._pieces(pairs)
+        return assemble_batch(self._pieces(texts), seconds, max_length, self.token_to_id)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Join pieces to a text; special tokens are left out.

@@ -19,7 +19,18 @@ from typing import Any, NamedTuple
 
 from d2lbert.errors import UserError
 from d2lbert.files import write_text
-from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Encoding, Pieces, assemble
+from d2lbert.text.encoding import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    Encoding,
+    Pieces,
+    assemble,
+    assemble_batch,
+)
 from d2lbert.text.normalization import Word, clean_words
 
 _LONGEST_WORD = 100  # characters; a longer word is not searched but unknown
@@ -126,11 +137,8 @@ class WordPiece:
         Raises:
             UserError: ``pairs`` has another length than ``texts``, or ``max_length`` is too small.
         """
-        if pairs is not None and len(pairs) != len(texts):
-            raise UserError(f"{len(texts):,} texts but {len(pairs):,} pairs: give one second text for each first")
-        firsts = self._bulk_pieces(texts)
-        seconds = [None] * len(firsts) if pairs is None else self._bulk_pieces(pairs)
-        return [assemble(a, b, max_length, self.token_to_id) for a, b in zip(firsts, seconds, strict=True)]
+        seconds = None if pairs is None else self._bulk_pieces(pairs)
+        return assemble_batch(self._bulk_pieces(texts), seconds, max_length, self.token_to_id)
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts with the `tokenizers` library: no special tokens around them, nothing else."""

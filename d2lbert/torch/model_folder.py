@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -37,7 +38,7 @@ def load_model(model_class: type[Model], config_class: Any, folder: str | Path) 
     return model.eval()
 
 
-class HuggingFaceEncoder(nn.Module):
+class HuggingFaceEncoder(nn.Module, ABC):
     """An encoder whose folder ``transformers`` reads and writes as well.
 
     Fields:
@@ -48,9 +49,9 @@ class HuggingFaceEncoder(nn.Module):
     config_class: ClassVar[Any]
     config: Any
 
+    @abstractmethod
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
-        raise NotImplementedError
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:

@@ -32,10 +32,11 @@ def word_vectors(
 ) -> list[np.ndarray]:
     """Return for each sentence the vectors of its words, after the embeddings and after each block.
 
-    Each array is (layers + 1, words, D). A word of several pieces gets the mean of their vectors.
+    Each array is (layers + 1, words, D). A word of several pieces gets the mean of their vectors; one of which the
+    tokenizer keeps nothing, such as a sign without width, has none and is filled with NaN.
 
     Raises:
-        UserError: a sentence is longer than the model takes, or the tokenizer keeps nothing of a word.
+        UserError: a sentence is longer than the model takes.
     """
     model.eval().to(device)
     encodings = tokenizer.encode_batch([" ".join(words) for words in sentences])
@@ -51,7 +52,7 @@ def word_vectors(
             encoding = chosen[number]
             text = states[:, row, column : column + len(encoding)]  # (layers + 1, L, D)
             places = _places(encoding, sentences[begin + number])
-            vectors.append(np.stack([text[:, one].mean(1).numpy() for one in places], axis=1))
+            vectors.append(torch.stack([text[:, one].mean(1) for one in places], dim=1).numpy())  # of none: NaN
     return vectors
 
 
@@ -59,10 +60,7 @@ def _places(encoding: Encoding, words: Sequence[str]) -> list[list[int]]:
     """Return the places of each word's pieces."""
     places, start = [], 0
     for word in words:
-        found = encoding.tokens_between(start, start + len(word))
-        if not found:
-            raise UserError(f"the tokenizer keeps nothing of the word {word!r}: leave it out")
-        places.append(found)
+        places.append(encoding.tokens_between(start, start + len(word)))
         start += len(word) + 1
     return places
 

@@ -139,3 +139,10 @@ def test_the_real_brown_corpus(real_data: Path) -> None:
     kinds = Counter(tag for sentence in sentences for tag in sentence.tags)
     assert [kind for kind, _ in kinds.most_common(4)] == ["nn", "in", "at", "jj"]
     assert {"", "np$", "nn-tl"}.isdisjoint(kinds)
+
+
+def test_an_archive_with_a_file_that_is_not_utf8_is_one_line(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "brown.zip", "w") as archive:
+        archive.writestr("brown/ca01", b"\xff\xfe")
+    with pytest.raises(UserError, match=r"brown\.zip holds a file that is not UTF-8; get the archive again"):
+        list(brown(tmp_path / "brown.zip"))

@@ -34,9 +34,13 @@ def test_word_vectors_are_means_over_pieces(model: BertModel) -> None:
     np.testing.assert_allclose(found[0], by_hand, atol=1e-5)
 
 
+def test_a_word_without_pieces_has_no_vector(model: BertModel) -> None:
+    found = word_vectors(model, TOKENIZER, [("the", "\u200b", "cat")])[0]
+    assert np.isnan(found).all(axis=(0, 2)).tolist() == [False, True, False]
+    np.testing.assert_allclose(found[:, 2], word_vectors(model, TOKENIZER, [("the", "cat")])[0][:, 1], atol=1e-5)
+
+
 def test_word_vectors_of_bad_input(model: BertModel) -> None:
-    with pytest.raises(UserError, match="keeps nothing of the word"):
-        word_vectors(model, TOKENIZER, [("the", "\u200b")])
     short = BertModel(model.config.replace(max_position_embeddings=4))
     with pytest.raises(UserError, match="a sentence has 5 tokens, but the model takes 4: split it"):
         word_vectors(short, TOKENIZER, [("the", "cats")])
