@@ -1,7 +1,9 @@
 """The learning curve of a pretraining run: loss on held-out documents against tokens read, and a fitted power law.
 
-The law is L(n) = a + b n^(-c) for n tokens (Kaplan et al. 2020; with the floor a, Hoffmann et al. 2022). It is fitted
-twice: on all points after the first few, and on their first half alone, to see how well it foretells the second.
+The law is L(n) = a + b n^(-c) for n tokens (Kaplan et al. 2020; with the floor a, Hoffmann et al. 2022). A small BERT
+rests for long at the loss of frequencies before it learns to look around, and no power law describes this rest. So the
+law is fitted after the steepest fall, twice: on all points there, and on their first half alone, to see how well it
+foretells the second.
 
     python benchmarks/pretraining_curve.py --run DIR          # a folder that d2lbert pretrain wrote
 """
@@ -21,7 +23,7 @@ from scipy.optimize import curve_fit
 from d2lbert import UserError
 from d2lbert.torch.pretraining_loop import CHECKPOINTS, LOG
 
-LEFT_OUT = 2  # points at the start, while the model still learns how frequent each piece is
+FEWEST = 6  # points for a law
 MILLION = 1e6
 
 
@@ -29,8 +31,8 @@ def read_curve(path: Path) -> dict[str, list[float]]:
     """Return the columns of a log at the steps at which held-out documents were scored."""
     with path.open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if row["dev_masked_loss"]]
-    if len(rows) < 2 * (LEFT_OUT + 3):
-        raise UserError(f"{path} holds {len(rows)} validations, too few for a law: train for longer")
+    if len(rows) < 2:
+        raise UserError(f"{path} holds {len(rows)} validations, too few for a curve: train for longer")
     names = ("step", "tokens", "learning_rate", *(name for name in rows[0] if name.startswith("dev_")))
     return {name: [float(row[name]) for row in rows] for name in names}
 
@@ -49,16 +51,21 @@ def fit(tokens: np.ndarray, losses: np.ndarray) -> dict[str, float]:
 
 
 def fits(curve: dict[str, list[float]]) -> dict[str, Any]:
-    """Fit the law to all points and to the first half of them; score the second half by the latter."""
-    tokens, losses = (np.array(curve[name])[LEFT_OUT:] for name in ("tokens", "dev_masked_loss"))
+    """Fit the law to the points after the steepest fall and to their first half, which then foretells the end."""
+    falls = -np.diff(curve["dev_masked_loss"])
+    first = int(falls.argmax()) + 2  # the fall of place i ends at point i + 1
+    tokens, losses = (np.array(curve[name])[first:] for name in ("tokens", "dev_masked_loss"))
+    if len(tokens) < FEWEST:
+        raise UserError(f"{len(tokens)} points after the steepest fall are too few for a law: train for longer")
     half = len(tokens) // 2
     early = fit(tokens[:half], losses[:half])
-    foretold = power_law(tokens[half:] / MILLION, early["floor"], early["factor"], early["exponent"])
+    foretold = power_law(tokens[-1:] / MILLION, early["floor"], early["factor"], early["exponent"])
     return {
+        "first step": curve["step"][first],
         "all": fit(tokens, losses),
         "first half": early,
         "last loss": float(losses[-1]),
-        "last loss, foretold from the first half": float(foretold[-1]),
+        "last loss, foretold from the first half": float(foretold[0]),
     }
 
 
@@ -76,7 +83,7 @@ def main() -> None:
     settings = json.loads(states[-1].read_text(encoding="utf-8"))["run"]
     metrics = {"curve": curve, "power law": fits(curve)}
     print(metrics["power law"])
-    record.write(metrics, settings=settings, left_out=LEFT_OUT)
+    record.write(metrics, settings=settings)
 
 
 if __name__ == "__main__":

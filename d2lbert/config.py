@@ -52,6 +52,11 @@ class ModelConfig:
             if getattr(self, name) < 1:
                 raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
 
+    def _above_zero(self, *names: str) -> None:
+        for name in names:
+            if not getattr(self, name) > 0:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be above 0")
+
     def _rates(self, *names: str) -> None:
         for name in names:
             if not 0 <= getattr(self, name) < 1:
@@ -121,6 +126,7 @@ class BertConfig(ModelConfig):
         self._divides("num_attention_heads", "hidden_size")
         self._one_of("hidden_act", ACTIVATIONS, "activation")
         self._rates("hidden_dropout_prob", "attention_probs_dropout_prob")
+        self._above_zero("initializer_range")
 
     @property
     def head_size(self) -> int:

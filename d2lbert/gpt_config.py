@@ -62,6 +62,7 @@ class GptConfig(ModelConfig):
         self._divides("n_head", "n_embd")
         self._one_of("activation_function", ACTIVATIONS)
         self._rates("resid_pdrop", "embd_pdrop", "attn_pdrop")
+        self._above_zero("initializer_range")
         self._ids_below(self.vocab_size, "bos_token_id", "eos_token_id", "pad_token_id")
 
     @classmethod

@@ -155,6 +155,9 @@ def pretrain(
     accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
     lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 5e-4,
     dropout: Annotated[float, typer.Option("--dropout", help="0 for a small model and much text")] = 0.1,
+    initializer_range: Annotated[
+        float, typer.Option("--initializer-range", help="deviation of the first weights; 0.08 suits tiny")
+    ] = 0.02,
     precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
     whole_words: Annotated[bool, typer.Option("--whole-words", help="mask whole words")] = False,
     next_sentence: Annotated[bool, typer.Option(help="train on pairs of texts, or on single texts")] = True,
@@ -167,7 +170,7 @@ def pretrain(
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)
-    sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout))
+    sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
     source = _Corpus(
         [*corpus, *(more or [])], vocab, vocab_size, cased, Preparation(dev_share), workers, _engine(engine)
     )

@@ -27,6 +27,7 @@ def test_unknown_field_names_the_nearest() -> None:
         ("hidden_act", "tanh"),
         ("hidden_dropout_prob", 1.5),
         ("attention_probs_dropout_prob", -0.1),
+        ("initializer_range", 0.0),
     ],
 )
 def test_values_that_cannot_be(field: str, value: object) -> None:

@@ -228,6 +228,7 @@ def test_mistakes_are_one_line(
     assert "learning_rate is -1.0" in complaint("--corpus", corpus, *out, "--lr", "-1")
     assert "takes up to 512 tokens" in complaint("--corpus", corpus, *out, "--max-length", "513")
     assert "hidden_dropout_prob is 1.0" in complaint("--corpus", corpus, *out, "--dropout", "1")
+    assert "initializer_range is 0.0" in complaint("--corpus", corpus, *out, "--initializer-range", "0")
     assert "dev_share is 1.0" in complaint("--corpus", corpus, *out, "--dev-share", "1")
     changed = [*_command(corpus, whole, "--resume", "--seed", "3")[4:]]
     assert "--resume: seed was 0 and is now 3" in complaint(*changed)
@@ -259,11 +260,12 @@ def test_one_call_from_text_to_model(root: Path, environment: dict[str, str], tm
     vocab.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]) + "\n")
     command = [*RUN, "--corpus", str(sample / "dev.txt"), str(sample / "train.txt"), "--vocab", str(vocab)]
     command += ["--out", str(tmp_path / "out"), "--steps", "2", *SMALL, "--no-next-sentence", "--whole-words"]
-    command += ["--dropout", "0"]
+    command += ["--dropout", "0", "--initializer-range", "0.08"]
     metrics = _finish(command, environment)
     assert metrics["next_sentence_loss"] == 0.0
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.0
+    assert config["initializer_range"] == 0.08
     assert (tmp_path / "out" / "vocab.txt").read_text() == vocab.read_text()
     shards = TokenShards.open(tmp_path / "out" / "data")
     assert shards.index["documents"] == 79
