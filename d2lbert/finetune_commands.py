@@ -25,7 +25,7 @@ from d2lbert.tasks.named import NAMED, fitting_examples, named_task
 
 if TYPE_CHECKING:
     from d2lbert.tasks.base import Task as TaskProtocol
-    from d2lbert.text import WordPiece
+    from d2lbert.text import Tokenizer
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(NAMED))]
 Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
@@ -66,13 +66,13 @@ def finetune(
     train_examples = _read(task, train, "train", format, None)
     chosen = named_task(task).of_examples(train_examples)
     dev_examples = _read(task, dev, "dev", format, chosen.labels)
-    from d2lbert.torch.bert import BertModel
+    from d2lbert.torch.bert import TextEncoder
     from d2lbert.torch.finetuning import Training, fine_tune
     from d2lbert.torch.runtime import best_device, seed_everything
     from d2lbert.zoo import get_model
 
     encoder, tokenizer = get_model(model)
-    if type(encoder) is not BertModel:  # an ALBERT is one, too, but heads on it have no folder yet
+    if not isinstance(encoder, TextEncoder):
         raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
     length = _length(task, max_length, encoder)
     settings = Training(
@@ -191,16 +191,13 @@ def _task_of(task: str, trained: Any) -> TaskProtocol:
     return named_task(task).of_model(trained.labels, getattr(trained, "null_threshold", None))
 
 
-def _load(task: str, model: str) -> tuple[Any, WordPiece]:
+def _load(task: str, model: str) -> tuple[Any, Tokenizer]:
     """Load a fine-tuned model and its tokenizer, and check that they fit."""
-    from d2lbert.text import WordPiece
-    from d2lbert.zoo import check_vocabulary, locate
+    from d2lbert.zoo import locate, tokenizer_of
 
     folder = locate(model)
     trained = _head(task).from_pretrained(folder)
-    tokenizer = WordPiece.from_pretrained(folder)
-    check_vocabulary(tokenizer, trained.bert.config.vocab_size, folder)
-    return trained, tokenizer
+    return trained, tokenizer_of(folder, trained.bert.config)
 
 
 def _length(task: str, given: int | None, encoder: Any) -> int:
@@ -227,7 +224,7 @@ def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any]
         warnings.warn(f"no file of predictions ({error}); --predictions names another place", stacklevel=2)
 
 
-def _save(trained: Any, tokenizer: WordPiece, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:
+def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:
     """Write the model's folder beside its place, then move it there whole."""
     with tempfile.TemporaryDirectory(prefix=".d2lbert-", dir=workplace) as folder:
         trained.save_pretrained(folder)

@@ -12,6 +12,7 @@ from typing import Any
 
 from IPython.display import Markdown, display
 
+from d2lbert.data.manifest import home
 from d2lbert.errors import UserError
 
 _RESULTS = Path("results")
@@ -35,17 +36,17 @@ def source(*objects: Any) -> Markdown:
 
 
 def results(name: str) -> dict[str, Any]:
-    """Read ``results/<name>.json``, searched upwards from the working directory.
+    """Read ``results/<name>.json``: of the checkout that the notebook lies in, or what the installed package brings.
 
-    A notebook runs in its chapter's folder, on the machine of somebody who may have installed the package without a
-    checkout; then the file is missing and the error says where it is found.
+    Raises:
+        UserError: the benchmark has not been run.
     """
     relative = _RESULTS / f"{name}.json"
-    for folder in (Path.cwd(), *Path.cwd().parents):
+    for folder in (Path.cwd(), *Path.cwd().parents, home()):
         if (folder / relative).is_file():
             loaded: dict[str, Any] = json.loads((folder / relative).read_text(encoding="utf-8"))
             return loaded
-    raise UserError(f"no stored result {relative}: run its benchmark, or this notebook inside a checkout of d2lbert")
+    raise UserError(f"no stored result {relative}: run its benchmark, a script of benchmarks/")
 
 
 def table(rows: list[dict[str, Any]], digits: int = 3) -> Markdown:

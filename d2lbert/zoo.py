@@ -10,7 +10,7 @@ from typing import Any
 from d2lbert.config import BertConfig, ElmoConfig, read_json
 from d2lbert.data.manifest import home
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.text import Unigram, WordPiece
+from d2lbert.text import Tokenizer, Unigram, WordPiece
 from d2lbert.text.characters import WordCharacters
 from d2lbert.weights import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
 from d2lbert.zoo_files import OLD_WEIGHTS_FILE, convert_bin, fetch_model, is_cached
@@ -58,9 +58,7 @@ def get_model(
     encoder = _encoder_class(kind, edition)
     config = CONFIGS.get(kind, BertConfig)
     model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
-    tokenizer = Unigram.from_pretrained(folder) if kind == "albert" else WordPiece.from_pretrained(folder)
-    check_vocabulary(tokenizer, model.config.vocab_size, folder)
-    return model, tokenizer
+    return model, tokenizer_of(folder, model.config)
 
 
 def locate(name: str | Path) -> Path:
@@ -129,13 +127,20 @@ def describe_models() -> list[dict[str, Any]]:
     ]
 
 
-def check_vocabulary(tokenizer: WordPiece | Unigram, vocab_size: int, origin: str | Path) -> None:
-    """Refuse a tokenizer that has more pieces than the model has embeddings."""
-    if len(tokenizer.vocab) > vocab_size:
+def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
+    """Return the tokenizer of a model folder.
+
+    Raises:
+        UserError: it is missing or damaged, or has more pieces than the model has embeddings.
+    """
+    kind = Unigram if config.model_type == "albert" else WordPiece
+    tokenizer = kind.from_pretrained(folder)
+    if len(tokenizer.vocab) > config.vocab_size:
         raise UserError(
-            f"{origin}: the tokenizer has {len(tokenizer.vocab):,} pieces, the model has {vocab_size:,} embeddings: "
-            "vocabulary and weights are not of one model"
+            f"{folder}: the tokenizer has {len(tokenizer.vocab):,} pieces, the model has {config.vocab_size:,} "
+            "embeddings: vocabulary and weights are not of one model"
         )
+    return tokenizer
 
 
 def _where(entry: ModelEntry) -> str:
@@ -147,14 +152,11 @@ def _where(entry: ModelEntry) -> str:
 
 
 def _encoder_class(kind: str, edition: str) -> Any:
-    """Return the class of BERT or of one of its relatives; BERT for a kind that is unknown, which will refuse it."""
+    """Return the class of BERT or of one of its relatives."""
     if edition == "torch":
-        from d2lbert.torch.albert import AlbertModel
-        from d2lbert.torch.bert import BertModel
-        from d2lbert.torch.distilbert import DistilBertModel
+        from d2lbert.torch.encoders import encoder_class
 
-        relatives: dict[str, Any] = {"albert": AlbertModel, "distilbert": DistilBertModel}
-        return relatives.get(kind, BertModel)
+        return encoder_class(kind)
     if kind in ("albert", "distilbert"):
         raise UserError(f"the mxnet edition has no {kind}: use edition='torch'")
     from d2lbert.mxnet.bert import BertModel as MxnetBertModel

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 
 # The target of a token that has no label: it takes no part in the loss.
 IGNORED = -100
@@ -53,7 +53,7 @@ class Task(Protocol):
     loss: Loss
     labels: tuple[str, ...]  # names of the outputs, in their order
 
-    def inputs(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Input]:
+    def inputs(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return what the model sees, with targets where the examples have them."""
 
     def score(
@@ -68,7 +68,7 @@ class Task(Protocol):
 
 
 def encode_texts(
-    tokenizer: WordPiece, firsts: Sequence[str], seconds: Sequence[str] | None, max_length: int
+    tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str] | None, max_length: int
 ) -> list[Encoding]:
     """Encode texts or pairs of texts; those that had to be cut are counted in a warning.
 

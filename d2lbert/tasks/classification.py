@@ -10,7 +10,7 @@ import numpy as np
 from d2lbert import metrics
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Loss, encode_texts, places_of, softmax
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 
 
 class Classification:
@@ -28,7 +28,7 @@ class Classification:
         """Return the task whose labels are those of the examples, in alphabetical order."""
         return cls(sorted({example.label for example in examples if example.label is not None}))
 
-    def encode(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
+    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
         """Return [CLS] text [SEP] for each example; texts that had to be cut are counted in a warning.
 
         Raises:
@@ -40,7 +40,7 @@ class Classification:
         """Return the index of each example's label, (N,)."""
         return places_of(self.labels, [example.label for example in examples])
 
-    def inputs(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Input]:
+    def inputs(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return one input an example; its target is the index of the label."""
         encodings = self.encode(examples, tokenizer, max_length)
         inputs = []

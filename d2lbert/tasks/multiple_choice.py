@@ -14,7 +14,7 @@ import numpy as np
 from d2lbert.data.examples import ChoiceQuestion
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Loss, encode_texts, softmax
-from d2lbert.text import WordPiece
+from d2lbert.text import Tokenizer
 
 
 class MultipleChoice:
@@ -23,7 +23,7 @@ class MultipleChoice:
     loss = Loss.CHOICE
     labels: tuple[str, ...] = ("choice",)  # the one output, under this name in config.json
 
-    def inputs(self, examples: Sequence[ChoiceQuestion], tokenizer: WordPiece, max_length: int) -> list[Input]:
+    def inputs(self, examples: Sequence[ChoiceQuestion], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return one input an example, with an encoding for each choice; its target is 1 for the answer, else 0.
 
         Raises:

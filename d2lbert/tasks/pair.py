@@ -15,13 +15,13 @@ from d2lbert.data.examples import Pair, ScoredPair
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Loss, encode_texts
 from d2lbert.tasks.classification import Classification
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 
 
 class PairClassification(Classification):
     """Classify a pair of texts: paraphrase, entailment, the same sense. Only the encoding differs from one text."""
 
-    def encode(self, examples: Sequence[Any], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
+    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
         """Return [CLS] first [SEP] second [SEP] for each example; pairs that had to be cut are counted in a warning.
 
         Raises:
@@ -36,7 +36,7 @@ class PairRegression:
     loss = Loss.SCORE
     labels: tuple[str, ...] = ("score",)  # one output, under this name in config.json
 
-    def inputs(self, examples: Sequence[ScoredPair], tokenizer: WordPiece, max_length: int) -> list[Input]:
+    def inputs(self, examples: Sequence[ScoredPair], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return one input an example; its target is the score."""
         encodings = _encode(examples, tokenizer, max_length)
         pairs = zip(examples, encodings, strict=True)
@@ -58,6 +58,6 @@ class PairRegression:
         return [{"score": float(output[0])} for output in outputs]
 
 
-def _encode(examples: Sequence[Pair | ScoredPair], tokenizer: WordPiece, max_length: int) -> list[Encoding]:
+def _encode(examples: Sequence[Pair | ScoredPair], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
     firsts, seconds = [example.first for example in examples], [example.second for example in examples]
     return encode_texts(tokenizer, firsts, seconds, max_length)

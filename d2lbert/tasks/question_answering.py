@@ -20,7 +20,7 @@ from d2lbert.data.examples import Question
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss
 from d2lbert.tasks.windows import Window, cut_into_windows, most_context
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
 _ADDED = 3  # [CLS] and two [SEP]
@@ -90,7 +90,7 @@ class QuestionAnswering:
         """Return the task of the examples: with empty answers if one of them has no answer in its text."""
         return cls(null_threshold=0.0 if any(example.answers == () for example in examples) else None)
 
-    def inputs(self, examples: Sequence[Question], tokenizer: WordPiece, max_length: int) -> list[Input]:
+    def inputs(self, examples: Sequence[Question], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return one input a window, with the first answer as target: the places of its first and its last token.
 
         A window without any of the answer has [CLS] for both. One that cuts the answer is told nothing: its place would
@@ -231,7 +231,7 @@ class QuestionAnswering:
         return {**chosen, "n_best": listed, "null_margin": found.margin}
 
 
-def _pieces(tokenizer: WordPiece, texts: Sequence[str], what: str) -> list[Pieces]:
+def _pieces(tokenizer: Tokenizer, texts: Sequence[str], what: str) -> list[Pieces]:
     """Return the pieces of each text; refuse one of which nothing is left."""
     found = []
     for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):

@@ -16,7 +16,7 @@ from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.tag_schemes import entities, split_tag
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss, places_of, softmax
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
 
@@ -38,7 +38,7 @@ class Tagging:
         types = {split_tag(tag)[1] for example in examples for tag in example.tags or () if tag != "O"}
         return cls(["O", *(f"{letter}-{type_}" for type_ in sorted(types) for letter in "BI")])
 
-    def inputs(self, examples: Sequence[TaggedSentence], tokenizer: WordPiece, max_length: int) -> list[Input]:
+    def inputs(self, examples: Sequence[TaggedSentence], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return one input a sentence, or several for a long one; targets stand at the first piece of each word.
 
         Raises:
@@ -147,7 +147,7 @@ def _first_pieces(encoding: Encoding, starts: Sequence[int], known: int) -> np.n
     return np.where((words != before) & (words > known), words, -1)
 
 
-def _parts(encoding: Encoding, starts: Sequence[int], max_length: int, tokenizer: WordPiece) -> list[Encoding]:
+def _parts(encoding: Encoding, starts: Sequence[int], max_length: int, tokenizer: Tokenizer) -> list[Encoding]:
     """Cut a sentence into parts of at most ``max_length`` tokens, between words where a word fits at all."""
     if len(encoding) <= max_length:
         return [encoding]

@@ -9,6 +9,8 @@ from d2lbert.text.wordpiece import WordPiece
 from d2lbert.text.wordpiece_learning import learn_wordpiece, train_wordpiece
 from d2lbert.text.words import count_words, split_words
 
+Tokenizer = WordPiece | Unigram  # of an encoder: BERT's and its relatives'
+
 __all__ = [
     "CLS",
     "MASK",
@@ -19,6 +21,7 @@ __all__ = [
     "BytePairEncoding",
     "CharacterVocabulary",
     "Encoding",
+    "Tokenizer",
     "Unigram",
     "Vocabulary",
     "WordPiece",

@@ -50,6 +50,7 @@ class Unigram:
         for token in (_PAD, _UNKNOWN, CLS, SEP, MASK):
             if token not in self.token_to_id:
                 raise UserError(f"{origin} lacks the special token {token}: give the tokenizer of an ALBERT")
+        self.pad_id = self.token_to_id[_PAD]
 
     @classmethod
     def from_file(cls, tokenizer_json: str | Path) -> Unigram:

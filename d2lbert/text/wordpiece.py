@@ -64,6 +64,7 @@ class WordPiece:
         self.strip_accents = lowercase if strip_accents is None else strip_accents
         self.token_to_id = {piece: index for index, piece in enumerate(self.vocab)}
         _check_vocabulary(self.vocab, self.token_to_id)
+        self.pad_id = self.token_to_id[PAD]
         self._cache: dict[str, list[_Piece]] = {}
 
     @classmethod

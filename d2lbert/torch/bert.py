@@ -17,7 +17,7 @@ from d2lbert.config import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.torch.attention import same_sequence
 from d2lbert.torch.model_folder import HuggingFaceEncoder
-from d2lbert.torch.transformer import TransformerEncoder, initialize
+from d2lbert.torch.transformer import EncoderOutput, TransformerEncoder, initialize
 
 
 @dataclass
@@ -54,15 +54,16 @@ class BertEmbeddings(nn.Module):
         return self.dropout(self.norm(total))
 
 
-class BertModel(HuggingFaceEncoder):
-    """BERT without a head: token ids in, contextual vectors out.
+class TextEncoder(HuggingFaceEncoder):
+    """Embeddings and blocks: what BERT, ALBERT and DistilBERT share. Rows may be packed.
 
-    Args:
-        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+    A packed row holds several texts. It needs ``position_ids`` that start again at 0 with every text,
+    ``sequence_ids`` that confine attention to each text, and ``starts``; :func:`d2lbert.data.batching.pack` makes all
+    three.
     """
 
     config_class = BertConfig
-    embeddings_class: ClassVar[type[BertEmbeddings]] = BertEmbeddings
+    embeddings_class: ClassVar[type[nn.Module]] = BertEmbeddings
     config: BertConfig
 
     def __init__(self, config: BertConfig) -> None:
@@ -70,10 +71,13 @@ class BertModel(HuggingFaceEncoder):
         self.config = config
         self.embeddings = self.embeddings_class(config)
         self.encoder = encoder_of(config)
-        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
-        self.apply(lambda module: initialize(module, config.initializer_range))
 
-    def forward(
+    @property
+    def has_pooler(self) -> bool:
+        """Whether a layer of its own makes the vector of a text."""
+        return "pooler.weight" in self.names()
+
+    def encode(
         self,
         token_ids: Tensor,
         segment_ids: Tensor | None = None,
@@ -81,15 +85,10 @@ class BertModel(HuggingFaceEncoder):
         *,
         position_ids: Tensor | None = None,
         sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> BertOutput:
-        """Encode a batch of rows.
-
-        A packed row holds several texts. It needs ``position_ids`` that start again at 0 with every text,
-        ``sequence_ids`` that confine attention to each text, and ``starts``;
-        :func:`d2lbert.data.batching.pack` makes all three.
+    ) -> EncoderOutput:
+        """Encode a batch of rows; ``sequence`` of the output is (B, L, D).
 
         Args:
             token_ids: (B, L), integers below V.
@@ -97,15 +96,12 @@ class BertModel(HuggingFaceEncoder):
             mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
             position_ids: (B, L); 0, 1, 2, ... by default.
             sequence_ids: (B, L), k for the k-th text of the row, 0 for padding.
-            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
 
         Raises:
             UserError: a row is longer than the position embeddings.
         """
         x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
-        encoded = self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
-        first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
-        return BertOutput(encoded.sequence, torch.tanh(self.pooler(first)), encoded.hidden_states, encoded.attentions)
+        return self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
 
     def forward_pooled(
         self,
@@ -117,14 +113,20 @@ class BertModel(HuggingFaceEncoder):
         sequence_ids: Tensor | None = None,
         starts: Tensor | None = None,
     ) -> Tensor:
-        """Return the ``pooled`` vectors (N, D) of :meth:`forward`, and compute nothing else.
+        """Return a vector for each text, (N, D), and compute nothing else.
 
         The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
-        Arguments are those of :meth:`forward`.
+
+        Args:
+            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
+            The others are those of :meth:`encode`.
         """
         places = first_places(token_ids, starts)
-        first = self.forward_at(token_ids, segment_ids, mask, places, position_ids, sequence_ids)  # (N, D)
-        return torch.tanh(self.pooler(first))
+        return self.pool(self.forward_at(token_ids, segment_ids, mask, places, position_ids, sequence_ids))
+
+    def pool(self, first: Tensor) -> Tensor:
+        """Return the vectors of texts (N, D) from the last states of their first tokens (N, D): these, as they are."""
+        return first
 
     def forward_at(
         self,
@@ -139,7 +141,7 @@ class BertModel(HuggingFaceEncoder):
 
         Args:
             places: (S,) row times L plus column of each token wanted.
-            The others are those of :meth:`forward`.
+            The others are those of :meth:`encode`.
         """
         x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
         rows, columns = places // token_ids.shape[1], places % token_ids.shape[1]
@@ -160,6 +162,57 @@ class BertModel(HuggingFaceEncoder):
         if segment_ids is None:
             segment_ids = torch.zeros_like(token_ids)
         return self.embeddings(token_ids, segment_ids, position_ids)
+
+
+class BertModel(TextEncoder):
+    """BERT without a head: token ids in, contextual vectors out.
+
+    Args:
+        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+    """
+
+    embeddings: BertEmbeddings
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        self.apply(lambda module: initialize(module, config.initializer_range))
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        starts: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertOutput:
+        """Encode a batch of rows, padded or packed (see :class:`TextEncoder`).
+
+        Args:
+            token_ids: (B, L), integers below V.
+            segment_ids: (B, L), 0 for the first text of a pair and 1 for the second; all 0 by default.
+            mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
+            position_ids: (B, L); 0, 1, 2, ... by default.
+            sequence_ids: (B, L), k for the k-th text of the row, 0 for padding.
+            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
+
+        Raises:
+            UserError: a row is longer than the position embeddings.
+        """
+        encoded = self.encode(
+            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids,
+            output_hidden_states=output_hidden_states, output_attentions=output_attentions,
+        )  # fmt: skip
+        first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
+        return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
+
+    def pool(self, first: Tensor) -> Tensor:
+        """Return tanh(W h + b) of the last states of the first tokens, (N, D)."""
+        return torch.tanh(self.pooler(first))
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""

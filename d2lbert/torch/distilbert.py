@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from d2lbert.compact_config import DistilBertConfig
 from d2lbert.compact_weights import distilbert_names
-from d2lbert.torch.bert import attention_mask, encoder_of, positions_of
-from d2lbert.torch.model_folder import HuggingFaceEncoder
+from d2lbert.torch.bert import TextEncoder
 from d2lbert.torch.transformer import EncoderOutput, initialize
 
 
@@ -26,12 +25,12 @@ class DistilBertEmbeddings(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, token_ids: Tensor, position_ids: Tensor) -> Tensor:
-        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D)."""
+    def forward(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D). Segments are not looked at."""
         return self.dropout(self.norm(self.word(token_ids) + self.position(position_ids)))
 
 
-class DistilBertModel(HuggingFaceEncoder):
+class DistilBertModel(TextEncoder):
     """DistilBERT without a head: token ids in, contextual vectors out.
 
     Args:
@@ -39,39 +38,34 @@ class DistilBertModel(HuggingFaceEncoder):
     """
 
     config_class = DistilBertConfig
+    embeddings_class = DistilBertEmbeddings
     config: DistilBertConfig
 
     def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embeddings = DistilBertEmbeddings(config)
-        self.encoder = encoder_of(config)
+        super().__init__(config)
         self.apply(lambda module: initialize(module, config.initializer_range))
 
     def forward(
         self,
         token_ids: Tensor,
+        segment_ids: Tensor | None = None,
         mask: Tensor | None = None,
         *,
         position_ids: Tensor | None = None,
         sequence_ids: Tensor | None = None,
+        starts: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncoderOutput:
         """Encode a batch of rows; ``sequence`` of the output is (B, L, D).
 
-        Args:
-            token_ids: (B, L), integers below V.
-            mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
-            position_ids, sequence_ids: (B, L), for packed rows, as in :class:`~d2lbert.torch.bert.BertModel`.
-
-        Raises:
-            UserError: a row is longer than the position embeddings.
+        Arguments are those of :class:`~d2lbert.torch.bert.BertModel`, so that both are called alike. ``segment_ids``
+        and ``starts`` are left aside: there are no segments, and no pooler.
         """
-        if position_ids is None:
-            position_ids = positions_of(token_ids, self.config.max_position_embeddings)
-        x = self.embeddings(token_ids, position_ids)  # (B, L, D)
-        return self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
+        return self.encode(
+            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids,
+            output_hidden_states=output_hidden_states, output_attentions=output_attentions,
+        )  # fmt: skip
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 from d2lbert.torch.losses import by_token, compute_loss
 from d2lbert.torch.optim import UncorrectedAdamW, decay_groups, layer_groups, linear_warmup_and_decay
 from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
@@ -88,7 +88,7 @@ class Training:
 def fine_tune(
     model: nn.Module,
     task: Task,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     train: Sequence[Any],
     dev: Sequence[Any],
     settings: Training,
@@ -182,7 +182,7 @@ def _train_epoch(
     run: _Run,
     task: Task,
     inputs: Sequence[Input],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     settings: Training,
     device: torch.device | str,
     class_weights: Tensor | None,
@@ -261,7 +261,7 @@ def _chosen_score(scores: dict[str, float], name: str) -> float:
 def compute_outputs(
     model: nn.Module,
     inputs: Sequence[Input],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     device: torch.device | str = "cpu",
     batch_size: int = 64,
 ) -> list[np.ndarray]:
@@ -286,7 +286,7 @@ def compute_outputs(
 def compute_logits(
     model: nn.Module,
     encodings: Sequence[Encoding],
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     device: torch.device | str = "cpu",
     batch_size: int = 64,
 ) -> np.ndarray:
@@ -298,7 +298,7 @@ def compute_logits(
 def evaluate(
     model: nn.Module,
     task: Task,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     examples: Sequence[Any],
     max_length: int = 128,
     device: torch.device | str = "cpu",
@@ -312,7 +312,7 @@ def evaluate(
 def predict(
     model: nn.Module,
     task: Task,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     examples: Sequence[Any],
     max_length: int = 128,
     device: torch.device | str = "cpu",
@@ -322,6 +322,6 @@ def predict(
     return task.answers(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
 
-def _arrange(encodings: Sequence[Encoding], packed: bool, tokenizer: WordPiece) -> Batch:
-    pad_id = tokenizer.token_to_id["[PAD]"]
+def _arrange(encodings: Sequence[Encoding], packed: bool, tokenizer: Tokenizer) -> Batch:
+    pad_id = tokenizer.pad_id
     return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)

@@ -14,17 +14,22 @@ import torch
 from torch import Tensor, nn
 
 from d2lbert import weights
-from d2lbert.config import BertConfig, read_json
+from d2lbert.config import read_json
 from d2lbert.errors import UserError
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.question_answering import QuestionAnswering
-from d2lbert.torch.bert import BertModel
+from d2lbert.torch.bert import TextEncoder
+from d2lbert.torch.encoders import encoder_class
 from d2lbert.torch.transformer import initialize
 from d2lbert.zoo import locate
 
 
 class _BertWithHead(nn.Module):
     """What the heads share: an encoder, dropout, one linear layer, and folders that ``transformers`` reads.
+
+    The encoder may be an ALBERT or a DistilBERT. In a file the head is then named after it, such as
+    ``AlbertForSequenceClassification``. One difference to ``transformers`` concerns training alone: the rate of dropout
+    before the last layer is ``hidden_dropout_prob`` for all.
 
     Args:
         bert: the encoder, pretrained or not.
@@ -33,7 +38,7 @@ class _BertWithHead(nn.Module):
 
     layer_name: ClassVar[str] = "classifier"  # of the linear layer in a file
 
-    def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
+    def __init__(self, bert: TextEncoder, labels: Sequence[str]) -> None:
         super().__init__()
         self.bert = bert
         self.labels = tuple(labels)
@@ -49,36 +54,36 @@ class _BertWithHead(nn.Module):
             UserError: no label names in ``config.json``, another head, none in the weights, or they do not fit.
         """
         path = locate(folder)
-        config = BertConfig.from_json(path / weights.CONFIG_FILE)
+        encoder = encoder_class(str(read_json(path / weights.CONFIG_FILE).get("model_type", "bert")))
+        config = encoder.config_class.from_json(path / weights.CONFIG_FILE)
         labels = cls._read_labels(path / weights.CONFIG_FILE)
         tensors = weights.read_tensors(path)
-        model = cls(BertModel(config), labels)
+        model = cls(encoder(config), labels)
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)
-        names = {name: f"{cls.layer_name}.{name}" for name in ("weight", "bias")}
-        shapes = {name: tuple(value.shape) for name, value in model.classifier.state_dict().items()}
-        head = weights.select(tensors, names, shapes, path)
-        model.classifier.load_state_dict({name: torch.from_numpy(array) for name, array in head.items()})
+        state = {name: value for name, value in model.state_dict().items() if name in model._names()}
+        shapes = {name: tuple(value.shape) for name, value in state.items()}
+        head = weights.select(tensors, model._names(), shapes, path)
+        model.load_state_dict({name: torch.from_numpy(array) for name, array in head.items()}, strict=False)
         return model.eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that the class of the same name in ``transformers`` loads.
-
-        Raises:
-            UserError: the encoder is another than BERT's, such as ALBERT's.
-        """
-        if self.bert.config.model_type != "bert":
-            raise UserError(f"a head on an {self.bert.config.architecture} has no folder: save the encoder alone")
-        tensors: dict[str, np.ndarray] = {f"bert.{name}": array for name, array in self.bert.tensors().items()}
-        for name, value in self.classifier.state_dict().items():
-            tensors[f"{self.layer_name}.{name}"] = value.detach().float().cpu().numpy()
+        """Write a folder that the class of the same name in ``transformers`` loads."""
+        config, state = self.bert.config, self.state_dict()
+        tensors = {f"{config.model_type}.{name}": array for name, array in self.bert.tensors().items()}
+        for ours, theirs in self._names().items():
+            tensors[theirs] = state[ours].detach().float().cpu().numpy()
         fields = {
-            "architectures": [type(self).__name__],
+            "architectures": [config.architecture.removesuffix("Model") + _head_of(type(self).__name__)],
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
             "label2id": {label: index for index, label in enumerate(self.labels)},
         }
-        weights.write_folder(folder, self.bert.config, tensors, {**fields, **self._more_fields()})
+        weights.write_folder(folder, config, tensors, {**fields, **self._more_fields()})
+
+    def _names(self) -> dict[str, str]:
+        """Return the table from our names of the head's parameters to those in a file."""
+        return {f"classifier.{kind}": f"{self.layer_name}.{kind}" for kind in ("weight", "bias")}
 
     @classmethod
     def _read_labels(cls, path: Path) -> list[str]:
@@ -100,7 +105,20 @@ class _BertWithHead(nn.Module):
 
 
 class _BertWithPooledHead(_BertWithHead):
-    """A head on the pooled vector of each text."""
+    """A head on the pooled vector of each text. Where the encoder has no pooler, the head brings a layer of its own."""
+
+    def __init__(self, bert: TextEncoder, labels: Sequence[str]) -> None:
+        super().__init__(bert, labels)
+        self.pre_classifier: nn.Module = nn.Identity()
+        if not bert.has_pooler:
+            self.pre_classifier = nn.Sequential(nn.Linear(bert.config.hidden_size, bert.config.hidden_size), nn.ReLU())
+            initialize(self.pre_classifier[0], bert.config.initializer_range)
+
+    def _names(self) -> dict[str, str]:
+        names = super()._names()
+        if not self.bert.has_pooler:
+            names |= {f"pre_classifier.0.{kind}": f"pre_classifier.{kind}" for kind in ("weight", "bias")}
+        return names
 
     def forward(
         self,
@@ -116,7 +134,7 @@ class _BertWithPooledHead(_BertWithHead):
         pooled = self.bert.forward_pooled(
             token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
         )
-        return self.classifier(self.dropout(pooled))
+        return self.classifier(self.dropout(self.pre_classifier(pooled)))
 
 
 class BertForSequenceClassification(_BertWithPooledHead):
@@ -179,7 +197,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
 
     layer_name = "qa_outputs"
 
-    def __init__(self, bert: BertModel, labels: Sequence[str] = QuestionAnswering.labels) -> None:
+    def __init__(self, bert: TextEncoder, labels: Sequence[str] = QuestionAnswering.labels) -> None:
         super().__init__(bert, labels)
         self.dropout = nn.Identity()
         self.null_threshold: float | None = None
@@ -218,12 +236,13 @@ class BertForMultipleChoice(_BertWithPooledHead):
         labels: the name of the one output.
     """
 
-    def __init__(self, bert: BertModel, labels: Sequence[str] = MultipleChoice.labels) -> None:
+    def __init__(self, bert: TextEncoder, labels: Sequence[str] = MultipleChoice.labels) -> None:
         super().__init__(bert, labels)
 
     @classmethod
     def _read_labels(cls, path: Path) -> list[str]:
-        if cls.__name__ not in (_check_head(path, cls.__name__).get("architectures") or []):
+        architectures = _check_head(path, cls.__name__).get("architectures") or [""]
+        if _head_of(architectures[0]) != _head_of(cls.__name__):
             raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")
         return list(MultipleChoice.labels)
 
@@ -231,7 +250,13 @@ class BertForMultipleChoice(_BertWithPooledHead):
 def _check_head(path: Path, head: str) -> dict[str, Any]:
     """Return the content of a ``config.json``; refuse one that names another head."""
     config = read_json(path)
-    found = config.get("architectures") or [head]
-    if found[0].startswith("BertFor") and found[0] != head:
-        raise UserError(f"{path} is of a {found[0]}, not of a {head}: use the task that it was fine-tuned for")
+    found = str((config.get("architectures") or [head])[0])
+    if _head_of(found) and _head_of(found) != _head_of(head):
+        wanted = found.removesuffix(_head_of(found)) + _head_of(head)
+        raise UserError(f"{path} is of {found}, not of {wanted}: use the task that it was fine-tuned for")
     return config
+
+
+def _head_of(architecture: str) -> str:
+    """Return what follows the encoder's name, such as ``ForTokenClassification``; nothing for an encoder alone."""
+    return architecture[architecture.find("For") :] if "For" in architecture else ""

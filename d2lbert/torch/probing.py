@@ -17,7 +17,7 @@ from torch import Tensor
 
 from d2lbert.data.batching import pack
 from d2lbert.errors import UserError
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.runtime import to_tensors
 
@@ -25,7 +25,7 @@ from d2lbert.torch.runtime import to_tensors
 @torch.inference_mode()
 def word_vectors(
     model: BertModel,
-    tokenizer: WordPiece,
+    tokenizer: Tokenizer,
     sentences: Sequence[Sequence[str]],
     device: torch.device | str = "cpu",
     batch_size: int = 64,

@@ -188,7 +188,7 @@ def test_tags_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> 
     train.write_text("A O\nfilm B-FILM\n")
     assert "tag 'B-FILM' is not one of" in complaint("evaluate", "tagging", "--model", out, "--data", train)
     assert "holds no tagged sentences" in complaint("evaluate", "tagging", "--model", out, "--data", "sst2")
-    assert "not of a BertForSequence" in complaint("evaluate", "classification", "--model", out, "--data", "sst2")
+    assert "not of BertForSequence" in complaint("evaluate", "classification", "--model", out, "--data", "sst2")
 
 
 def test_choices_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_mistakes(encoder: Path, trained: Path, question_file: Path, classifier:
     task = "question_answering"
     assert "one --pair for each --text" in complaint("predict", task, "--model", trained, "--text", "a")
     assert "--pair is empty" in complaint("predict", task, "--model", trained, "--text", "a", "--pair", " ")
-    assert "not of a BertForQuestion" in complaint("predict", task, "--model", classifier, "--text", "a", "--pair", "b")
-    assert "not of a BertForSequence" in complaint("evaluate", "pair", "--model", trained, "--data", "mrpc")
+    assert "not of BertForQuestion" in complaint("predict", task, "--model", classifier, "--text", "a", "--pair", "b")
+    assert "not of BertForSequence" in complaint("evaluate", "pair", "--model", trained, "--data", "mrpc")
     assert "lacks 2 of 2 tensors" in complaint("evaluate", task, "--model", encoder, "--data", "xquad")
     assert "holds no questions about texts" in complaint("evaluate", task, "--model", trained, "--data", "sst2")
     assert "takes 3 to 512 tokens" in complaint("evaluate", task, "--model", trained, "--data", question_file,

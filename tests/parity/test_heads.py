@@ -156,7 +156,7 @@ def test_an_encoder_is_no_head_for_choices(ours: BertForSequenceClassification, 
 
 def test_a_folder_of_another_head_is_refused(ours: BertForSequenceClassification, tmp_path: Path) -> None:
     ours.save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=r"of a BertForSequenceClassification.*the task that it was fine-tuned for"):
+    with pytest.raises(UserError, match=r"of BertForSequenceClassification.*the task that it was fine-tuned for"):
         BertForTokenClassification.from_pretrained(tmp_path)
 
 
@@ -206,7 +206,7 @@ def test_folders_of_question_answering_go_both_ways(tmp_path: Path) -> None:
     back = BertForQuestionAnswering.from_pretrained(tmp_path / "theirs")
     assert back.labels == ("start", "end")
     assert torch.equal(back.classifier.weight, ours.classifier.weight)
-    with pytest.raises(UserError, match="of a BertForQuestionAnswering, not of a BertForTokenClassification"):
+    with pytest.raises(UserError, match="of BertForQuestionAnswering, not of BertForTokenClassification"):
         BertForTokenClassification.from_pretrained(tmp_path / "theirs")
 
 

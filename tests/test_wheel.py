@@ -1,0 +1,48 @@
+"""The installed package, far from any checkout: it brings the samples, the checkpoints and the stored results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PARTS = ("d2lbert", "data", "results", "pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT")
+PROGRAM = """
+from pathlib import Path
+import d2lbert, warnings, d2lbert.zoo
+from d2lbert import data, notebook
+warnings.simplefilter("ignore")
+print(Path(d2lbert.__file__).parent.parent == Path.cwd() / "installed")
+print(notebook.results("finetuning/mrpc")["metrics"]["f1"]["n"])
+print(len(data.load("sst2", "dev")), d2lbert.zoo.locate("elmo-small").is_dir())
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the unpacked wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    (folder / "source").mkdir()
+    for name in PARTS:  # a copy, since building writes beside setup.py
+        copy = shutil.copytree if (root / name).is_dir() else shutil.copy
+        copy(root / name, folder / "source" / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-q"]
+    subprocess.run([*build, "-w", str(folder), str(folder / "source")], check=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "elsewhere" / "installed")
+    return folder / "elsewhere"
+
+
+def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("D2LBERT_")}
+    environment |= {"PYTHONPATH": str(installed / "installed"), "D2LBERT_OFFLINE": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, cwd=installed
+    )
+    assert run.stdout.splitlines() == ["True", "3", "80 True"], run.stderr
