@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,21 @@ def results(name: str) -> dict[str, Any]:
             loaded: dict[str, Any] = json.loads((folder / relative).read_text(encoding="utf-8"))
             return loaded
     raise UserError(f"no stored result {relative}: run its benchmark, a script of benchmarks/")
+
+
+def benchmark(name: str, *arguments: str) -> None:
+    """Run ``benchmarks/<name>.py`` of the checkout that the notebook lies in; it writes its result file.
+
+    Raises:
+        UserError: no checkout, or the script failed; what it said stands above.
+    """
+    relative = Path("benchmarks") / f"{name}.py"
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        if (folder / relative).is_file():
+            if subprocess.run([sys.executable, str(folder / relative), *arguments]).returncode:
+                raise UserError(f"{relative} failed: its last lines say why")
+            return
+    raise UserError(f"no {relative} here: run this notebook inside a checkout of d2lbert")
 
 
 def table(rows: list[dict[str, Any]], digits: int = 3) -> Markdown:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 mpl.use("Agg")
 
-from d2lbert import notebook, plots
+from d2lbert import UserError, notebook, plots
 
 TEXTS = {"caption": "What to see <here>.", "alt": 'A "grid" of numbers.'}
 
@@ -46,3 +48,19 @@ def test_table_rounds_and_aligns() -> None:
 def test_missing_result_says_where_to_run() -> None:
     with pytest.raises(Exception, match=r"no stored result results/nothing\.json: run its benchmark"):
         notebook.results("nothing")
+
+
+def test_a_benchmark_of_the_checkout_runs_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "chapters").mkdir()
+    script = (
+        "import pathlib, sys\npathlib.Path('written').write_text(' '.join(sys.argv[1:]))\nsys.exit('bad' in sys.argv)"
+    )
+    (tmp_path / "benchmarks" / "some.py").write_text(script)
+    monkeypatch.chdir(tmp_path / "chapters")
+    notebook.benchmark("some", "--sets", "rte")
+    assert (tmp_path / "chapters" / "written").read_text() == "--sets rte"
+    with pytest.raises(UserError, match=r"benchmarks/some\.py failed"):
+        notebook.benchmark("some", "bad")
+    with pytest.raises(UserError, match=r"no benchmarks/other\.py here"):
+        notebook.benchmark("other")
