@@ -63,10 +63,11 @@ def models(shards: TokenShards, seed: int) -> dict[str, Any]:
     tokenizer = shards.tokenizer()
     pad, cls, sep = (tokenizer.token_to_id[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
     shared = {"vocab_size": len(tokenizer.vocab), "pad_token_id": pad, "initializer_range": FIRST_WEIGHTS}
-    gpt_sizes = gpt_preset("tiny").replace(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **shared)
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    gpt_sizes = gpt_preset("tiny").replace(bos_token_id=cls, eos_token_id=sep, **no_dropout, **shared)
     bert_sizes = preset("tiny").replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shared)
     seed_everything(seed)
-    gpt = Gpt(gpt_sizes.replace(bos_token_id=cls, eos_token_id=sep))
+    gpt = Gpt(gpt_sizes)
     seed_everything(seed)
     return {"GPT": gpt, "BERT": BertForPretraining(bert_sizes)}
 
