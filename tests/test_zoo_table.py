@@ -41,6 +41,7 @@ PROMISED = {
     "bert_medium": ["book_corpus_wiki_en_uncased"],
     "minilm": [""],
     "elmo-small": [""],
+    "d2lbert-tiny": [""],
 }
 LABELS = [entry.label for entry in entries()]
 
