@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from d2lbert.config import preset
 from d2lbert.data.masking import MaskingRates
 from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
 from d2lbert.data.shards import TokenShards
+from d2lbert.files import write_text
 from d2lbert.tasks.named import named_task
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
@@ -121,6 +123,19 @@ def fine_tuned(name: str, encoder: BertModel, shards: TokenShards, precision: st
     return spread(scores)
 
 
+def measure(arm: Arm, shards: TokenShards, words: list[Any], options: argparse.Namespace, folder: Path) -> Any:
+    """Train one arm and hold every yardstick to it; what an earlier call has found is kept beside its run."""
+    kept = folder / "found.json"
+    if not kept.is_file():
+        model = pretrain(arm, shards, options, folder)
+        found: dict[str, Any] = {"masked words": masked_words(model, shards)}
+        found["part of speech"] = probe(model.bert, shards.tokenizer(), words)["accuracy"]
+        for name in TASKS:
+            found[name] = fine_tuned(name, model.bert, shards, options.precision)
+        write_text(kept, json.dumps(found) + "\n")
+    return json.loads(kept.read_text(encoding="utf-8"))
+
+
 def main() -> None:
     """Train and measure every arm and write ``results/pretraining/ablations.json``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -136,13 +151,9 @@ def main() -> None:
     words = [read("part of speech", split, count, 0) for split, count in WORDS.items()]
     metrics: dict[str, Any] = {}
     for title, arm in ARMS.items():
-        model = pretrain(arm, shards, options, options.runs / title.replace(" ", "-"))
-        found: dict[str, Any] = {"masked words": masked_words(model, shards)}
-        found["part of speech"] = probe(model.bert, shards.tokenizer(), words)["accuracy"]
-        for name in TASKS:
-            found[name] = fine_tuned(name, model.bert, shards, options.precision)
-        metrics[title] = found
-        print(title, found, flush=True)
+        folder = options.runs / title.replace(" ", "-")
+        metrics[title] = measure(arm, shards, words, options, folder)
+        print(title, metrics[title], flush=True)
     record.write(
         metrics,
         steps=options.steps,
