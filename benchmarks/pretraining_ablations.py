@@ -36,6 +36,7 @@ from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.pretraining_loop import Pretraining, Trainer
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
+from d2lbert.torch.transformer import initialize
 
 TASKS = {"sst2": "classification", "sick": "pair"}
 MAX_LENGTH, BATCH_SIZE = 64, 32
@@ -67,6 +68,7 @@ ARMS = {
     "5 of 100 tokens": Arm(MaskingRates(chosen=0.05)),
     "40 of 100 tokens": Arm(MaskingRates(chosen=0.4)),
     "always [MASK]": Arm(MaskingRates(masked=1.0, replaced=0.0)),
+    "always [MASK], another seed": Arm(MaskingRates(masked=1.0, replaced=0.0), seed=1),
     "whole words": Arm(MaskingRates(whole_words=True)),
     "no next sentences": Arm(next_sentence=False),
     "first weights 0.02": Arm(initializer_range=0.02),
@@ -116,8 +118,9 @@ def fine_tuned(name: str, encoder: BertModel, shards: TokenShards, precision: st
         seed_everything(seed)
         copy = BertModel(encoder.config)
         copy.load_state_dict(encoder.state_dict())
+        initialize(copy.pooler, copy.config.initializer_range)  # where single texts were read it has learned nothing
         model = BertForSequenceClassification(copy, task.labels)
-        settings = Training(epochs=2, learning_rate=3e-4, seed=seed, precision=precision)
+        settings = Training(epochs=4, learning_rate=1e-3, seed=seed, precision=precision)
         fine_tune(model, task, shards.tokenizer(), train, dev, settings, best_device(), progress=False)
         scores.append(evaluate(model, task, shards.tokenizer(), dev, device=best_device())[0]["accuracy"])
     return spread(scores)

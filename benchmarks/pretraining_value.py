@@ -24,9 +24,10 @@ from d2lbert.tasks.named import named_task
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
+from d2lbert.torch.transformer import initialize
 from d2lbert.zoo import get_model
 
-LEARNING_RATES = (1e-4, 3e-4, 1e-3)
+LEARNING_RATES = (3e-4, 1e-3, 2e-3)
 
 
 def run(
@@ -35,6 +36,7 @@ def run(
     """Train once; return the model, its tokenizer, and the best score on what was held out."""
     seed_everything(settings.seed)
     encoder, tokenizer = get_model("checkpoint", path=model_folder, pretrained=pretrained)
+    initialize(encoder.pooler, encoder.config.initializer_range)
     model = BertForSequenceClassification(encoder, task.labels)
     history = fine_tune(model, task, tokenizer, train, held_out, settings, best_device(), progress=False)
     return model, tokenizer, max(record[settings.best_by] for record in history)
