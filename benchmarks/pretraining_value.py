@@ -1,8 +1,9 @@
 """The value of pretraining: the same network fine-tuned from a checkpoint and from random weights, on six sets.
 
 Splits and scores are those of finetune_tasks.py. Each start gets the learning rate that suits it best, by the examples
-that choose the epoch; then every seed is trained with it, and scored on examples that chose nothing. Each set is kept
-as it ends, so that a stopped benchmark goes on where it was.
+that choose the epoch; then every seed is trained with it, and scored on examples that chose nothing. The pooler always
+starts anew: pretraining made it tell pairs apart, and what lies nearest to the old task serves a new one least (Zhang
+et al. 2021). Each set is kept as it ends, so that a stopped benchmark goes on where it was.
 
     python benchmarks/pretraining_value.py --model DIR            # needs D2LBERT_DATA for the real sets
 """

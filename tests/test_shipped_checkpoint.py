@@ -23,9 +23,13 @@ def test_it_is_small_and_tells_its_licence() -> None:
 
 def test_it_fills_gaps() -> None:
     model, tokenizer = BertForPretraining.from_pretrained(NAME), WordPiece.from_pretrained(locate(NAME))
-    gaps = {TEXT: "river", "it was released [MASK] 2017 .": "in", "he was [MASK] in london .": "born"}
+    gaps = {
+        "the film was directed [MASK] him .": "by",
+        "it was released [MASK] 2017 .": "in",
+        "he was [MASK] in london .": "born",
+    }
     for text, wanted in gaps.items():
-        assert wanted in [piece for piece, _ in fill_masks(model, tokenizer, text, k=3)[0]], text
+        assert fill_masks(model, tokenizer, text, k=1)[0][0][0] == wanted, text
 
 
 def test_transformers_reads_the_same() -> None:

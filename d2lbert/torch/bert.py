@@ -17,16 +17,16 @@ from d2lbert.config import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.torch.attention import same_sequence
 from d2lbert.torch.model_folder import HuggingFaceEncoder
-from d2lbert.torch.transformer import EncoderOutput, TransformerEncoder, initialize
+from d2lbert.torch.transformer import TransformerEncoder, initialize
 
 
 @dataclass
 class BertOutput:
-    """What :class:`BertModel` returns.
+    """What :class:`BertModel` and its relatives return.
 
     Fields:
         sequence: (B, L, D), the last hidden state of every token.
-        pooled: (N, D), tanh(W h + b) of the first token of every text.
+        pooled: (N, D), tanh(W h + b) of the first token of every text; h itself where there is no pooler.
         hidden_states: on request, the embeddings and the output of each block, each (B, L, D).
         attentions: on request, the weights of each block, each (B, H, L, L).
     """
@@ -77,7 +77,7 @@ class TextEncoder(HuggingFaceEncoder):
         """Whether a layer of its own makes the vector of a text."""
         return "pooler.weight" in self.names()
 
-    def encode(
+    def forward(
         self,
         token_ids: Tensor,
         segment_ids: Tensor | None = None,
@@ -85,10 +85,11 @@ class TextEncoder(HuggingFaceEncoder):
         *,
         position_ids: Tensor | None = None,
         sequence_ids: Tensor | None = None,
+        starts: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> EncoderOutput:
-        """Encode a batch of rows; ``sequence`` of the output is (B, L, D).
+    ) -> BertOutput:
+        """Encode a batch of rows.
 
         Args:
             token_ids: (B, L), integers below V.
@@ -96,12 +97,15 @@ class TextEncoder(HuggingFaceEncoder):
             mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
             position_ids: (B, L); 0, 1, 2, ... by default.
             sequence_ids: (B, L), k for the k-th text of the row, 0 for padding.
+            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
 
         Raises:
             UserError: a row is longer than the position embeddings.
         """
         x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
-        return self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
+        encoded = self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
+        first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
+        return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
 
     def forward_pooled(
         self,
@@ -113,13 +117,10 @@ class TextEncoder(HuggingFaceEncoder):
         sequence_ids: Tensor | None = None,
         starts: Tensor | None = None,
     ) -> Tensor:
-        """Return a vector for each text, (N, D), and compute nothing else.
+        """Return the ``pooled`` vectors (N, D) of :meth:`forward`, and compute nothing else.
 
         The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
-
-        Args:
-            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
-            The others are those of :meth:`encode`.
+        Arguments are those of :meth:`forward`.
         """
         places = first_places(token_ids, starts)
         return self.pool(self.forward_at(token_ids, segment_ids, mask, places, position_ids, sequence_ids))
@@ -141,7 +142,7 @@ class TextEncoder(HuggingFaceEncoder):
 
         Args:
             places: (S,) row times L plus column of each token wanted.
-            The others are those of :meth:`encode`.
+            The others are those of :meth:`forward`.
         """
         x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
         rows, columns = places // token_ids.shape[1], places % token_ids.shape[1]
@@ -177,38 +178,6 @@ class BertModel(TextEncoder):
         super().__init__(config)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
         self.apply(lambda module: initialize(module, config.initializer_range))
-
-    def forward(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> BertOutput:
-        """Encode a batch of rows, padded or packed (see :class:`TextEncoder`).
-
-        Args:
-            token_ids: (B, L), integers below V.
-            segment_ids: (B, L), 0 for the first text of a pair and 1 for the second; all 0 by default.
-            mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
-            position_ids: (B, L); 0, 1, 2, ... by default.
-            sequence_ids: (B, L), k for the k-th text of the row, 0 for padding.
-            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
-
-        Raises:
-            UserError: a row is longer than the position embeddings.
-        """
-        encoded = self.encode(
-            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids,
-            output_hidden_states=output_hidden_states, output_attentions=output_attentions,
-        )  # fmt: skip
-        first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
-        return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
 
     def pool(self, first: Tensor) -> Tensor:
         """Return tanh(W h + b) of the last states of the first tokens, (N, D)."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from d2lbert.compact_config import DistilBertConfig
 from d2lbert.compact_weights import distilbert_names
 from d2lbert.torch.bert import TextEncoder
-from d2lbert.torch.transformer import EncoderOutput, initialize
+from d2lbert.torch.transformer import initialize
 
 
 class DistilBertEmbeddings(nn.Module):
@@ -31,7 +31,7 @@ class DistilBertEmbeddings(nn.Module):
 
 
 class DistilBertModel(TextEncoder):
-    """DistilBERT without a head: token ids in, contextual vectors out.
+    """DistilBERT without a head: token ids in, contextual vectors out. ``pooled`` is the first token's last state.
 
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
@@ -44,28 +44,6 @@ class DistilBertModel(TextEncoder):
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__(config)
         self.apply(lambda module: initialize(module, config.initializer_range))
-
-    def forward(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> EncoderOutput:
-        """Encode a batch of rows; ``sequence`` of the output is (B, L, D).
-
-        Arguments are those of :class:`~d2lbert.torch.bert.BertModel`, so that both are called alike. ``segment_ids``
-        and ``starts`` are left aside: there are no segments, and no pooler.
-        """
-        return self.encode(
-            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids,
-            output_hidden_states=output_hidden_states, output_attentions=output_attentions,
-        )  # fmt: skip
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""

@@ -62,10 +62,10 @@ class _BertWithHead(nn.Module):
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)
-        state = {name: value for name, value in model.state_dict().items() if name in model._names()}
-        shapes = {name: tuple(value.shape) for name, value in state.items()}
+        state = model.state_dict()
+        shapes = {name: tuple(state[name].shape) for name in model._names()}
         head = weights.select(tensors, model._names(), shapes, path)
-        model.load_state_dict({name: torch.from_numpy(array) for name, array in head.items()}, strict=False)
+        model.load_state_dict({**state, **{name: torch.from_numpy(array) for name, array in head.items()}})
         return model.eval()
 
     def save_pretrained(self, folder: str | Path) -> None:

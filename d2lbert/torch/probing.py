@@ -18,13 +18,13 @@ from torch import Tensor
 from d2lbert.data.batching import pack
 from d2lbert.errors import UserError
 from d2lbert.text import Encoding, Tokenizer
-from d2lbert.torch.bert import BertModel
+from d2lbert.torch.bert import TextEncoder
 from d2lbert.torch.runtime import to_tensors
 
 
 @torch.inference_mode()
 def word_vectors(
-    model: BertModel,
+    model: TextEncoder,
     tokenizer: Tokenizer,
     sentences: Sequence[Sequence[str]],
     device: torch.device | str = "cpu",

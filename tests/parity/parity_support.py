@@ -11,22 +11,26 @@ import torch
 from random_parameters import randomize
 from torch import Tensor
 
+from d2lbert.compact_config import AlbertConfig, DistilBertConfig
 from d2lbert.config import BertConfig
 from d2lbert.torch.bert import BertModel
 
+# Every dimension has another size, so that a transposed axis cannot pass.
+SIZES = {
+    "vocab_size": 101,
+    "hidden_size": 24,
+    "num_attention_heads": 4,
+    "intermediate_size": 56,
+    "max_position_embeddings": 47,
+}
+DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+ALBERT = AlbertConfig(**SIZES, **DROPOUT, num_hidden_layers=4, embedding_size=10, type_vocab_size=3)
+DISTILBERT = DistilBertConfig(**SIZES, **DROPOUT, num_hidden_layers=3)
+
 
 def small_config(**changes: Any) -> BertConfig:
-    """Every dimension has another size, so that a transposed axis cannot pass."""
-    sizes = {
-        "vocab_size": 101,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 56,
-        "max_position_embeddings": 47,
-        "type_vocab_size": 3,
-    }
-    return BertConfig(**{**sizes, **changes})
+    """Return the sizes of a small BERT."""
+    return BertConfig(**{**SIZES, "num_hidden_layers": 3, "type_vocab_size": 3, **changes})
 
 
 @dataclass

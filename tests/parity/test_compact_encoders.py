@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from parity_support import BatchOfIds, random_batch
+from parity_support import ALBERT, DISTILBERT, BatchOfIds, random_batch
 from random_parameters import randomize
 from torch import nn
 
@@ -26,19 +26,7 @@ from d2lbert.weights import canonical_name
 
 transformers = pytest.importorskip("transformers")
 
-# Every dimension has another size; no rate of dropout is zero.
-SIZES = {
-    "vocab_size": 101,
-    "hidden_size": 24,
-    "num_attention_heads": 4,
-    "intermediate_size": 56,
-    "max_position_embeddings": 47,
-    "hidden_dropout_prob": 0.2,
-    "attention_probs_dropout_prob": 0.3,
-}
-ALBERT = AlbertConfig(**SIZES, num_hidden_layers=4, embedding_size=10, type_vocab_size=3)
 GROUPED = ALBERT.replace(num_hidden_layers=6, num_hidden_groups=2)
-DISTILBERT = DistilBertConfig(**SIZES, num_hidden_layers=3)
 CONFIGS = [ALBERT, GROUPED, DISTILBERT, DISTILBERT.replace(hidden_act="relu")]
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from parity_support import BatchOfIds, random_batch
+from parity_support import ALBERT, DISTILBERT, BatchOfIds, random_batch
 from random_parameters import randomize
 
 from d2lbert import UserError
-from d2lbert.compact_config import AlbertConfig, DistilBertConfig
 from d2lbert.config import BertConfig
 from d2lbert.data.batching import pack, pad
 from d2lbert.torch import heads
@@ -21,15 +20,7 @@ from d2lbert.torch.runtime import to_tensors
 
 transformers = pytest.importorskip("transformers")
 
-SIZES = {
-    "vocab_size": 101,
-    "hidden_size": 24,
-    "num_attention_heads": 4,
-    "intermediate_size": 56,
-    "max_position_embeddings": 47,
-    "num_hidden_layers": 3,
-}
-CONFIGS = [AlbertConfig(**SIZES, embedding_size=10, type_vocab_size=3), DistilBertConfig(**SIZES)]
+CONFIGS = [ALBERT, DISTILBERT]
 HEADS = ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"]
 LABELS = ("bad", "mixed", "good")
 
@@ -93,11 +84,10 @@ def test_packed_rows_give_the_same_logits(config: BertConfig) -> None:
 
 
 def test_another_head_is_refused_by_its_name(tmp_path: Path) -> None:
-    albert, distilbert = CONFIGS
-    head_on(albert, "ForTokenClassification").save_pretrained(tmp_path / "albert")
+    head_on(ALBERT, "ForTokenClassification").save_pretrained(tmp_path / "albert")
     with pytest.raises(UserError, match="is of AlbertForTokenClassification, not of AlbertForSequenceClassificat"):
         heads.BertForSequenceClassification.from_pretrained(tmp_path / "albert")
-    encoder_class("distilbert")(distilbert).save_pretrained(tmp_path / "encoder")
+    encoder_class("distilbert")(DISTILBERT).save_pretrained(tmp_path / "encoder")
     with pytest.raises(UserError, match="names no labels"):
         heads.BertForSequenceClassification.from_pretrained(tmp_path / "encoder")
     with pytest.raises(UserError, match="has no head for choices"):
@@ -108,7 +98,7 @@ def test_a_file_without_the_layer_of_a_distilbert_is_refused(tmp_path: Path) -> 
     """A file without pre_classifier would give random answers."""
     from safetensors.numpy import load_file, save_file
 
-    head_on(CONFIGS[1], "ForSequenceClassification").save_pretrained(tmp_path)
+    head_on(DISTILBERT, "ForSequenceClassification").save_pretrained(tmp_path)
     path = tmp_path / "model.safetensors"
     kept = {name: array for name, array in load_file(path).items() if "pre_classifier" not in name}
     save_file(kept, path, metadata={"format": "pt"})
