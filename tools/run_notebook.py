@@ -63,6 +63,8 @@ def execute(path: Path, root: Path, folder: Path, parameters: dict[str, Any]) ->
             return Run(path, executed, True, stored["seconds"])
     executed.parent.mkdir(parents=True, exist_ok=True)
     record.unlink(missing_ok=True)
+    # Progress bars are off, so a page needs no advice of tqdm on widgets.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
     peak = _PeakMemory()
     began = time.perf_counter()
     try:
