@@ -1,11 +1,11 @@
 """What matters in BERT's recipe? The same small BERT pretrained with one thing changed, each for the same steps.
 
-How much is asked for (5, 15, 40 tokens of 100), what stands there instead (80/10/10 or always ``[MASK]``), whole words,
-next sentences or single texts, and how large the first weights are: 0.08, close to 1/sqrt(D) for D = 128, or the 0.02
-of BERT-base. The yardsticks are the same for all: the loss at 15 tokens of 100 that are all ``[MASK]``, in held-out
-documents; the parts of speech that a linear probe finds in the frozen vectors (Brown); SST-2 and SICK after
-fine-tuning. The first run is repeated with another seed: differences smaller than between these two mean nothing. A
-stopped run goes on where it was.
+How much is asked for (5, 15, 40 tokens of 100), what stands there instead (80/10/10, always ``[MASK]``, or ``[MASK]``
+with one of ten kept or replaced), whole words, next sentences or single texts, and how large the first weights are:
+0.08, close to 1/sqrt(D) for D = 128, or the 0.02 of BERT-base. The yardsticks are the same for all: the loss at 15
+tokens of 100 that are all ``[MASK]``, in held-out documents; the parts of speech that a linear probe finds in the
+frozen vectors (Brown); SST-2 and SICK after fine-tuning. The first run is repeated with another seed: differences
+smaller than between these two mean nothing. A stopped run goes on where it was.
 
     python benchmarks/pretraining_ablations.py --corpus PREPARED            # needs D2LBERT_DATA
 """
@@ -69,6 +69,8 @@ ARMS = {
     "40 of 100 tokens": Arm(MaskingRates(chosen=0.4)),
     "always [MASK]": Arm(MaskingRates(masked=1.0, replaced=0.0)),
     "always [MASK], another seed": Arm(MaskingRates(masked=1.0, replaced=0.0), seed=1),
+    "9 of 10 [MASK], 1 kept": Arm(MaskingRates(masked=0.9, replaced=0.0)),
+    "9 of 10 [MASK], 1 random": Arm(MaskingRates(masked=0.9, replaced=0.1)),
     "whole words": Arm(MaskingRates(whole_words=True)),
     "no next sentences": Arm(next_sentence=False),
     "first weights 0.02": Arm(initializer_range=0.02),
