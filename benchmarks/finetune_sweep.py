@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from finetune_tasks import PLANS, train
-from record import ROOT, Record, spread
+from record import ROOT, Record, kept, spread
 
-from d2lbert.files import write_text
 from d2lbert.torch.runtime import PRECISIONS
 
 
 def kept_or_trained(name: str, rate: float, epochs: int, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return the best epoch of a run on the examples that choose; read it where an earlier call has kept it."""
-    path = options.runs / f"{name}-{rate}-{epochs}-{seed}.json"
-    if not path.is_file():
-        plan = dataclasses.replace(PLANS[name], learning_rate=rate, epochs=epochs)
-        history = train(name, plan, seed, options.precision)[3]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(max(history, key=lambda record: record[plan.score])) + "\n")
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return kept
+    plan = dataclasses.replace(PLANS[name], learning_rate=rate, epochs=epochs)
+
+    def best_epoch() -> dict[str, float]:
+        return max(train(name, plan, seed, options.precision)[3], key=lambda record: record[plan.score])
+
+    settings = {"plan": dataclasses.asdict(plan), "precision": options.precision}
+    found: dict[str, Any] = kept(options.runs / f"{name}-{rate}-{epochs}-{seed}.json", settings, best_epoch)
+    return found
 
 
 def main() -> None:

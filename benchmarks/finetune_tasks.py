@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from record import ROOT, Record, spread
+from record import ROOT, Record, kept, spread
 
 from d2lbert import data
-from d2lbert.files import write_text
 from d2lbert.tasks.named import fitting_examples, named_task
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
@@ -123,14 +121,12 @@ def mistakes(plan: Plan, examples: list[Any], answers: list[dict[str, Any]]) -> 
 
 def kept_or_run(name: str, seed: int, precision: str, folder: Path) -> dict[str, Any]:
     """Return what an earlier call has kept of this run, or run it and keep it."""
-    path = folder / f"{name}-{seed}.json"
-    if not path.is_file():
-        found = run(name, PLANS[name], seed, precision)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(found) + "\n")
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    print(name, seed, kept["scores"], flush=True)
-    return kept
+    settings = {"plan": asdict(PLANS[name]), "precision": precision}
+    found: dict[str, Any] = kept(
+        folder / f"{name}-{seed}.json", settings, lambda: run(name, PLANS[name], seed, precision)
+    )
+    print(name, seed, found["scores"], flush=True)
+    return found
 
 
 def main() -> None:

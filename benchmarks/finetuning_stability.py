@@ -13,17 +13,15 @@ benchmark goes on where it was.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import ROOT, Record, spread
+from record import ROOT, Record, kept, spread
 
 from d2lbert import data
-from d2lbert.files import write_text
 from d2lbert.tasks.base import Task
 from d2lbert.tasks.named import named_task
 from d2lbert.torch.bert import BertModel
@@ -94,16 +92,17 @@ def kept_or_run(name: str, seed: int, options: argparse.Namespace) -> dict[str, 
     """Return what an earlier call has kept of this run, or run it and keep it."""
     folder = options.runs / f"{options.data}-{options.train}-{options.dev}"
     path = folder / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
-    if not path.is_file():
+
+    def work() -> dict[str, Any]:
         train, dev = read(options.data, options.train, options.dev)
         task = named_task(DATA[options.data]).of_examples(train)
-        found = run(SETTINGS[name], seed, options.precision, task, train, dev)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(found) + "\n")
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    last = kept["history"][-1]
+        return run(SETTINGS[name], seed, options.precision, task, train, dev)
+
+    settings = {"setting": asdict(SETTINGS[name]), "precision": options.precision}
+    found: dict[str, Any] = kept(path, settings, work)
+    last = found["history"][-1]
     print(f"{name}, seed {seed}: accuracy {last['accuracy']:.3f}, training loss {last['loss']:.3f}", flush=True)
-    return kept
+    return found
 
 
 def summary(histories: list[list[dict[str, float]]], majority: float) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,11 @@ import numpy as np
 import torch
 from elmo_tagging import BATCH, Features, batches, tensors
 from finetune_tasks import SENTENCES, read
-from record import ROOT, Record, spread
+from record import ROOT, Record, kept, spread
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2lbert import data
-from d2lbert.files import write_text
 from d2lbert.tasks.base import Loss
 from d2lbert.tasks.named import named_task
 from d2lbert.text import split_words
@@ -128,11 +128,10 @@ def run(kind: str, task: Any, score: str, parts: dict[str, Any], seed: int) -> d
 
 def measure(name: str, kind: str, seeds: list[int], features: Features, folder: Path) -> dict[str, Any]:
     """Return the spread of every score of one set and one kind of model over the seeds."""
-    plan, kept = SENTENCES[name], []
-    path = folder / f"{name}-{kind.replace(', ', '-')}.json"
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    if len(kept) < len(seeds):
+    plan = SENTENCES[name]
+
+    @cache
+    def prepared() -> tuple[Any, dict[str, Any]]:
         split = dict(zip(("train", "choice", "scored"), read(name, plan), strict=True))
         task = named_task(plan.task).of_examples(split["train"])
         parts = {}
@@ -140,12 +139,17 @@ def measure(name: str, kind: str, seeds: list[int], features: Features, folder: 
             texts = list(zip(*(words_of(example) for example in examples), strict=True))
             make = features.of_glove if KINDS[kind] == "GloVe" else features.of_elmo
             parts[part] = (examples, [[make(words).astype(np.float16) for words in column] for column in texts])
-        for seed in seeds[len(kept) :]:
-            kept.append(run(kind, task, plan.score, parts, seed))
-            folder.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps(kept) + "\n")
-    print(name, kind, [one[plan.score] for one in kept], flush=True)
-    return {key: spread([one[key] for one in kept]) for key in kept[0]}
+        return task, parts
+
+    def work(seed: int) -> dict[str, float]:
+        task, parts = prepared()
+        return run(kind, task, plan.score, parts, seed)
+
+    settings = {"plan": asdict(plan), "epochs": EPOCHS, "batch": BATCH}
+    paths = {seed: folder / f"{name}-{kind.replace(', ', '-')}-{seed}.json" for seed in seeds}
+    found = [kept(path, settings, partial(work, seed)) for seed, path in paths.items()]
+    print(name, kind, [one[plan.score] for one in found], flush=True)
+    return {key: spread([one[key] for one in found]) for key in found[0]}
 
 
 def main() -> None:

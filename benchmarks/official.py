@@ -12,14 +12,14 @@ WNLI is left out, as in the paper. Finished runs are kept: a stopped benchmark g
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import zipfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from record import ROOT, Record
+from record import ROOT, Record, kept
 
 from d2lbert import UserError
 from d2lbert.data.download import DownloadError, download
@@ -104,9 +104,9 @@ def provide(address: str, folder: Path, columns: int = 0) -> tuple[Path, str]:
             raise UserError(f"{source} is damaged or has no {member} ({error}): delete it and try again") from None
     if columns:
         whole = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        kept = [line for line in whole if line.count("\t") == columns - 1]
-        print(f"{path.name}: {len(whole) - len(kept)} lines without {columns} columns left out")
-        write_text(path, "\n".join(kept) + "\n")
+        complete = [line for line in whole if line.count("\t") == columns - 1]
+        print(f"{path.name}: {len(whole) - len(complete)} lines without {columns} columns left out")
+        write_text(path, "\n".join(complete) + "\n")
     return path, sha256_of(source)
 
 
@@ -144,12 +144,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     train, dev, digests = read(name, options.data, options.limit)
     tried = {}
     for rate in RATES[:1] if name == "squad" else RATES:
-        path = options.runs / f"{name}-{rate}.json"
-        if not path.is_file():
-            found = run(name, (train, dev), rate, options)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps(found) + "\n")
-        tried[str(rate)] = json.loads(path.read_text(encoding="utf-8"))
+        settings = {"model": options.model, "seed": options.seed, "limit": options.limit, "sha256": digests}
+        work = partial(run, name, (train, dev), rate, options)
+        tried[str(rate)] = kept(options.runs / f"{name}-{rate}.json", settings, work)
     score = SETS[name].score
     best = max(tried, key=lambda rate: tried[rate][score])
     print(name, score, tried[best][score], "paper", SETS[name].paper, flush=True)

@@ -14,21 +14,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from probing import probe, read
-from record import ROOT, Record, spread
+from record import ROOT, Record, kept, spread
 
 from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.masking import MaskingRates
 from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
 from d2lbert.data.shards import TokenShards
-from d2lbert.files import write_text
 from d2lbert.tasks.named import named_task
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
@@ -41,6 +39,7 @@ from d2lbert.torch.transformer import initialize
 TASKS = {"sst2": "classification", "sick": "pair"}
 MAX_LENGTH, BATCH_SIZE = 64, 32
 SEEDS = (0, 1, 2)  # of the fine-tuning
+FINE_TUNING: dict[str, Any] = {"epochs": 4, "learning_rate": 1e-3}
 YARDSTICK = MaskingRates(masked=1.0, replaced=0.0)
 WORDS = {"train": 4000, "dev": 2000}  # of the probe
 
@@ -122,7 +121,7 @@ def fine_tuned(name: str, encoder: BertModel, shards: TokenShards, precision: st
         copy.load_state_dict(encoder.state_dict())
         initialize(copy.pooler, copy.config.initializer_range)  # where single texts were read it has learned nothing
         model = BertForSequenceClassification(copy, task.labels)
-        settings = Training(epochs=4, learning_rate=1e-3, seed=seed, precision=precision)
+        settings = Training(**FINE_TUNING, seed=seed, precision=precision)
         fine_tune(model, task, shards.tokenizer(), train, dev, settings, best_device(), progress=False)
         scores.append(evaluate(model, task, shards.tokenizer(), dev, device=best_device())[0]["accuracy"])
     return spread(scores)
@@ -130,15 +129,18 @@ def fine_tuned(name: str, encoder: BertModel, shards: TokenShards, precision: st
 
 def measure(arm: Arm, shards: TokenShards, words: list[Any], options: argparse.Namespace, folder: Path) -> Any:
     """Train one arm and hold every yardstick to it; what an earlier call has found is kept beside its run."""
-    kept = folder / "found.json"
-    if not kept.is_file():
+
+    def work() -> dict[str, Any]:
         model = pretrain(arm, shards, options, folder)
         found: dict[str, Any] = {"masked words": masked_words(model, shards)}
         found["part of speech"] = probe(model.bert, shards.tokenizer(), words)["accuracy"]
         for name in TASKS:
             found[name] = fine_tuned(name, model.bert, shards, options.precision)
-        write_text(kept, json.dumps(found) + "\n")
-    return json.loads(kept.read_text(encoding="utf-8"))
+        return found
+
+    settings = {"arm": dataclasses.asdict(arm), "steps": options.steps, "precision": options.precision}
+    settings |= {"corpus": shards.digest(), "fine-tuning": FINE_TUNING}
+    return kept(folder / "found.json", settings, work)
 
 
 def main() -> None:

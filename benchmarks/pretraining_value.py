@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from finetune_tasks import SENTENCES, read
-from record import ROOT, Record, spread
+from record import ROOT, Record, kept, spread
 
 from d2lbert import data
-from d2lbert.files import write_text
+from d2lbert.files import sha256_of
 from d2lbert.tasks.named import named_task
 from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
 from d2lbert.torch.transformer import initialize
+from d2lbert.weights import WEIGHTS_FILE
 from d2lbert.zoo import get_model
 
 LEARNING_RATES = (3e-4, 1e-3, 2e-3)
@@ -65,13 +65,15 @@ def measure(name: str, options: argparse.Namespace, pretrained: bool) -> dict[st
 
 def kept_or_measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return what an earlier call has kept of this set, or measure both starts and keep them."""
-    path = options.runs / f"{name}.json"
-    if not path.is_file():
+
+    def work() -> dict[str, Any]:
         found = {start: measure(name, options, start == "pretrained") for start in ("random", "pretrained")}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps({"score": SENTENCES[name].score, **found}) + "\n")
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return kept
+        return {"score": SENTENCES[name].score, **found}
+
+    settings = {"weights": sha256_of(options.model / WEIGHTS_FILE), "plan": dataclasses.asdict(SENTENCES[name])}
+    settings |= {"rates": LEARNING_RATES, "epochs": options.epochs, "seeds": options.seeds}
+    found: dict[str, Any] = kept(options.runs / f"{name}.json", settings | {"precision": options.precision}, work)
+    return found
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,28 @@ class Record:
         }
         write_text(self.path, json.dumps(content, indent=2) + "\n")
         print(f"wrote {self.path.relative_to(ROOT)}")
+
+
+def kept(path: Path, settings: dict[str, Any], work: Callable[[], Any]) -> Any:
+    """Return what an earlier call has kept in ``path``, or do the work and keep what it returns.
+
+    Args:
+        settings: what the outcome depends on, in terms of JSON; kept beside it.
+
+    Raises:
+        SystemExit: the file was kept under other settings, which would pass for these.
+    """
+    settings = json.loads(json.dumps(settings))  # what a file gives back: keys are strings, tuples are lists
+    if path.is_file():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        other = [name for name in settings if content.get("settings", {}).get(name) != settings[name]]
+        if other:
+            raise SystemExit(f"{path} was kept with another {', '.join(other)}: remove it, or choose other --runs")
+        return content["found"]
+    content = {"settings": settings, "found": work()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(content) + "\n")
+    return json.loads(path.read_text(encoding="utf-8"))["found"]
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
