@@ -42,7 +42,7 @@ TOLERANCE = 1e-4
 # Kind of input -> the share of its pairs that are aimed at a random length; 0.1 is the default of pretraining.
 KINDS = {"planned": 0.1, "every length": 1.0}
 # Size -> texts in a batch, steps. The larger ones are measured on fewer tokens: they are slow, and vary less.
-SIZES = {"tiny": (32, 10), "mini": (32, 8), "small": (32, 6), "base": (16, 3)}
+SIZES = {"tiny": (32, 10), "mini": (32, 8), "small": (32, 6), "base": (32, 3)}
 
 
 def full_batches(shards: TokenShards, tokenizer: WordPiece, size: int, count: int) -> list[PretrainingBatch]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from d2lbert.data.batching import Batch, first_fit_decreasing, pack, pad
+from d2lbert.data.batching import Batch, _tightest_rows, best_fit_decreasing, choose_rows, pack, pad
 
 
 def _texts(lengths: list[int]) -> list[SimpleNamespace]:
@@ -61,7 +61,7 @@ def test_packing_by_hand() -> None:
 
 @given(st.lists(st.integers(1, 64), min_size=1, max_size=60))
 def test_rows_are_few(lengths: list[int]) -> None:
-    rows = first_fit_decreasing(lengths, 64)
+    rows = best_fit_decreasing(lengths, 64)
     assert sorted(index for row in rows for index in row) == list(range(len(lengths)))
     assert all(sum(lengths[index] for index in row) <= 64 for row in rows)
     # Two rows that are both at most half full would have been one.
@@ -73,3 +73,27 @@ def test_sst2_sized_sentences_waste_little() -> None:
     batch = pack(_texts(lengths))
     assert batch.num_tokens / batch.token_ids.size > 0.95
     assert pytest.approx(pad(_texts(lengths)).num_tokens) == batch.num_tokens
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=60))
+def test_every_text_has_a_row(lengths: list[int]) -> None:
+    assert sorted(index for row in choose_rows(lengths) for index in row) == list(range(len(lengths)))
+
+
+@pytest.mark.parametrize(("shortest", "longest", "count"), [(8, 128, 32), (100, 256, 8)])
+def test_long_texts_of_many_lengths_waste_little(shortest: int, longest: int, count: int) -> None:
+    random = np.random.default_rng(0)
+    filled = []
+    for _ in range(20):
+        batch = pack(_texts(random.integers(shortest, longest + 1, count).tolist()))
+        filled.append(batch.num_tokens / batch.token_ids.size)
+    assert np.mean(filled) > 0.92
+
+
+def test_texts_of_one_length_are_not_put_together_for_nothing() -> None:
+    assert pack(_texts([256] * 8)).token_ids.shape == (8, 256), "longer rows would only cost more attention"
+
+
+@given(st.lists(st.integers(1, 128), min_size=1, max_size=50))
+def test_the_number_of_rows_is_kept(lengths: list[int]) -> None:
+    assert len(_tightest_rows(lengths, 192)) <= max(1, round(sum(lengths) / 192))
