@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: book test check notebooks bench soak clean
+.PHONY: book test check notebooks bench glue soak clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -21,6 +21,12 @@ notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outp
 
 bench: .venv/ready  ## side-by-side timings; writes results/. The other scripts of benchmarks/ train, some for hours
 	for name in packed_inference sequence_training pretraining_data pretraining_step finetuning_speed; do $(RUN) benchmarks/$$name.py || exit 1; done
+
+glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a day on two cores; needs D2LBERT_DATA
+	$(RUN) benchmarks/glue.py
+	$(RUN) benchmarks/pretraining_value.py --model data/checkpoints/d2lbert-tiny
+	$(RUN) benchmarks/finetune_sst2.py
+	$(RUN) benchmarks/finetune_tasks.py --tasks cola mrpc stsb_en rte sick
 
 soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/test_pretrain_command.py -k killed
