@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,17 @@ def form_problems(notebook: nbformat.NotebookNode) -> list[str]:
             problems.append(f"code cell {number} keeps an output without the tags {sorted(KEPT)}")
         if tags(cell) >= KEPT and not cell.outputs:
             problems.append(f"code cell {number} is tagged {sorted(KEPT)} but keeps no output")
+        problems += [f"code cell {number} never shows the {shown}: it is not the last line" for shown in unseen(cell)]
     return problems
+
+
+def unseen(cell: nbformat.NotebookNode) -> list[str]:
+    """Figures and tables that a cell makes and drops: a notebook shows the value of the last line alone."""
+    module = ast.parse(re.sub(r"^(\s*)[%!].*", r"\1pass", cell.source, flags=re.MULTILINE))
+    last = module.body[-1] if module.body else None
+    dropped = [node.value for node in ast.walk(module) if isinstance(node, ast.Expr) and node is not last]
+    made = [ast.unparse(value.func) for value in dropped if isinstance(value, ast.Call)]
+    return [name for name in made if name == "notebook.table" or name.startswith("plots.")]
 
 
 def prose_problems(notebook: nbformat.NotebookNode) -> list[str]:

@@ -110,12 +110,15 @@ def test_rules_see_bad_cells() -> None:
     notebook.cells[3].source = "x = 1\n" * 41
     notebook.cells[4].outputs = [new_output("stream", text="1")]
     notebook.cells[5].metadata["tags"] = sorted(KEPT)
+    notebook.cells[6].source = "if x:\n    plots.curves({})\nnotebook.table([])\nx = 1"
     del notebook.cells[7:10]
     found = " / ".join(_problems(notebook))
     for part in (
         "for Colab",
         "parameters",
         "more than 40 lines",
+        "never shows the plots.curves",
+        "never shows the notebook.table",
         "without the tags",
         "keeps no output",
         "not 10 to 25",
