@@ -3,7 +3,8 @@
 It learns from SQuADShifts (new Wikipedia) and from the questions of SQuAD 2.0 that have an answer; held-out articles
 of new Wikipedia choose the epoch. The test is XQuAD's English articles that are not in SQuAD 2.0. Then it goes on
 with all of SQuAD 2.0; half of the held-out articles choose the threshold for "no answer", the other half measure it.
-The state is kept after every epoch: the same command goes on where it was stopped.
+The state is kept after every epoch, and what was measured after every seed: the same command goes on where it was
+stopped.
 
     python benchmarks/finetune_question_answering.py       # needs D2LBERT_DATA
 """
@@ -14,11 +15,12 @@ import argparse
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import Record, spread
+from record import Record, kept, spread
 
 from d2lbert import data, metrics
 from d2lbert.data.examples import Question
@@ -214,20 +216,25 @@ def impossible(questions: Sequence[Question]) -> float:
     return float(np.mean([not question.answers for question in questions]))
 
 
+def run(seed: int, parts: dict[str, list[Question]], spans: Training, no_answer: Training, out: Path) -> dict[str, Any]:
+    """Train with one seed, first on spans, then on questions that may have no answer; return what was measured."""
+    model, tokenizer, found = learn_spans(seed, parts, spans, out)
+    return {**found, "no answer": learn_no_answer(seed, model, tokenizer, parts, no_answer, out)}
+
+
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return means and spreads over the seeds, and the first seed's analysis and demonstration."""
     numbers: dict[str, Any] = {"dev f1": spread([run["dev"] for run in runs])}
     for name in ("xquad", "amazon reviews", "reddit"):
         numbers[name] = {key: spread([run[name][key] for run in runs]) for key in ("f1", "exact_match")}
-    second = [run["no answer"] for run in runs if "no answer" in run]
-    if second:
-        numbers["no answer"] = {key: spread([run["test"][key] for run in second]) for key in second[0]["test"]}
-        numbers["no answer"]["threshold"] = spread([run["threshold"] for run in second])
+    second = [run["no answer"] for run in runs]
+    numbers["no answer"] = {key: spread([run["test"][key] for run in second]) for key in second[0]["test"]}
+    numbers["no answer"]["threshold"] = spread([run["threshold"] for run in second])
     return {**numbers, "demo": runs[0]["demo"], "analysis": runs[0]["analysis"], "epochs": [r["epochs"] for r in runs]}
 
 
 def main() -> None:
-    """Measure and write ``results/finetuning/question_answering.json``, after each stage anew: so none is lost."""
+    """Measure and write ``results/finetuning/question_answering.json``, after each seed anew."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--out", type=Path, default=Path("runs/question_answering"), help="checkpoints and models")
@@ -250,19 +257,13 @@ def main() -> None:
             },
         },
     }
+    settings = {"data": notes["data"], "settings": notes["settings"]}
     runs: list[dict[str, Any]] = []
     for seed in arguments.seeds:
-        model, tokenizer, found = learn_spans(seed, parts, spans, arguments.out)
-        runs.append(found)
-        print(
-            seed,
-            found["dev"],
-            {name: found[name] for name in ("xquad", "amazon reviews", "reddit", "demo")},
-            flush=True,
-        )
-        record.write(summary(runs), **notes)
-        found["no answer"] = learn_no_answer(seed, model, tokenizer, parts, no_answer, arguments.out)
-        print(seed, found["no answer"], flush=True)
+        work = partial(run, seed, parts, spans, no_answer, arguments.out)
+        runs.append(kept(arguments.out / f"run-{seed}.json", settings, work))
+        scores = {name: runs[-1][name] for name in ("dev", "xquad", "amazon reviews", "reddit", "demo")}
+        print(seed, scores, runs[-1]["no answer"], flush=True)
         record.write(summary(runs), **notes)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from d2lbert.text import Encoding
 
-# Attention compares every token with every other of its row, so a place of a row of L tokens costs about 1 + L / 1000
-# times what the linear layers do at it (measured on a CPU with BERTs of 128 to 768 features). A row of about a hundred
+# Attention compares every token with every other of its row. By operations, a row of L tokens adds L / (6 D) to what
+# the linear layers of D features do; attention takes more time for each, so we count L / 1000. A row of about a hundred
 # tokens is cheap and can be filled; where a text alone takes most of it, one half as long again leaves fewer gaps.
 LENGTH_THAT_DOUBLES = 1000
 ROW_LENGTH = 96
@@ -76,7 +76,10 @@ def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 
 
 
 def choose_rows(lengths: Sequence[int], width: int | None = None) -> list[list[int]]:
-    """Choose which texts of the given lengths go into which row; ``width`` as in :func:`pack`."""
+    """Choose which texts of the given lengths go into which row; ``width`` as in :func:`pack`.
+
+    Without a width, rows of two lengths are tried, and those that cost less to compute are taken.
+    """
     if width:
         return best_fit_decreasing(lengths, max(max(lengths), width))
     longest = max(lengths)
