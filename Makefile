@@ -25,8 +25,7 @@ bench: .venv/ready  ## side-by-side timings; writes results/. The other scripts 
 glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a day on two cores; needs D2LBERT_DATA
 	$(RUN) benchmarks/glue.py
 	$(RUN) benchmarks/pretraining_value.py --model data/checkpoints/d2lbert-tiny
-	$(RUN) benchmarks/finetune_sst2.py
-	$(RUN) benchmarks/finetune_tasks.py --tasks cola mrpc stsb_en rte sick
+	$(RUN) benchmarks/finetune_tasks.py --tasks sst2 cola mrpc stsb_en rte sick
 
 soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/test_pretrain_command.py -k killed
