@@ -62,6 +62,7 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
     named_task(task)
+    out = out.resolve()  # "." has no name to put a checkpoint beside
     workplace = _check_out(out)
     train_examples = _read(task, train, "train", format, None)
     chosen = named_task(task).of_examples(train_examples)
@@ -116,9 +117,11 @@ def evaluate(
 ) -> None:
     """Score a fine-tuned model; the last line printed is one JSON object of metrics.
 
-    The answer to every example is written beside it, one JSON object a line.
+    Then the answer to every example is written to a file, one JSON object a line.
     """
     named_task(task)
+    if predictions is not None and predictions.is_dir():
+        raise UserError(f"--predictions {predictions} is a folder: name a file")
     from d2lbert.torch.finetuning import evaluate as score
     from d2lbert.torch.runtime import best_device
 
@@ -128,8 +131,8 @@ def evaluate(
     device = best_device()
     scores, answers = score(trained.to(device), chosen, tokenizer, examples, length, device)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
-    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, answers)
     print(json.dumps({**scores, "examples": len(examples)}))
+    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, answers)
 
 
 def predict(
@@ -213,7 +216,7 @@ def _length(task: str, given: int | None, encoder: Any) -> int:
 def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], answers: Sequence[Any]) -> None:
     """Write each example with its answer; where the default place cannot be written, say so and go on."""
     rows = [
-        json.dumps({"example": dataclasses.asdict(example), **answer}, ensure_ascii=False)
+        _json_line({"example": dataclasses.asdict(example), **answer})
         for example, answer in zip(examples, answers, strict=True)
     ]
     try:
@@ -224,17 +227,29 @@ def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any]
         warnings.warn(f"no file of predictions ({error}); --predictions names another place", stacklevel=2)
 
 
+def _json_line(row: dict[str, Any]) -> str:
+    """Return JSON that people can read; where a text holds half a surrogate pair, which no file can, all is escaped."""
+    line = json.dumps(row, ensure_ascii=False)
+    return line if line.isascii() or line.encode("utf-8", "ignore").decode() == line else json.dumps(row)
+
+
 def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:
     """Write the model's folder beside its place, then move it there whole."""
-    with tempfile.TemporaryDirectory(prefix=".d2lbert-", dir=workplace) as folder:
+    folder = Path(tempfile.mkdtemp(prefix=".d2lbert-", dir=workplace))
+    try:
         trained.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        write_text(Path(folder) / "training.json", json.dumps(history, indent=2) + "\n")
-        _move(Path(folder), out)
+        write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    _move(folder, out)
 
 
 def _check_out(out: Path) -> Path:
     """Refuse a used or unwritable --out before the training, not after it; return the folder to prepare it in."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is a file: choose a new folder")
     if out.is_dir():
         if any(out.iterdir()):
             raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
@@ -248,9 +263,9 @@ def _move(source: Path, target: Path) -> None:
         if target.is_dir():
             for path in sorted(source.iterdir(), reverse=True):  # config.json last: with it the folder is a model
                 path.rename(target / path.name)
+            source.rmdir()
         else:
+            source.chmod(0o755)
             source.rename(target)
-            source.mkdir()  # the temporary folder's owner will remove it
-            target.chmod(0o755)
     except OSError as error:
-        raise UserError(f"cannot write {target}: {error.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {target}: {error.strerror}; the trained model is in {source}") from None

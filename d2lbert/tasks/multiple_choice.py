@@ -27,11 +27,16 @@ class MultipleChoice:
         """Return one input an example, with an encoding for each choice; its target is 1 for the answer, else 0.
 
         Raises:
-            UserError: a question with fewer than two choices, or nothing of a text is left.
+            UserError: a question with fewer than two choices or an answer beyond them, or nothing of a text is left.
         """
         for example in examples:
             if len(example.choices) < 2:
                 raise UserError(f"the question {example.premise[:40]!r} has no two choices: give at least two")
+            if example.answer is not None and not 0 <= example.answer < len(example.choices):
+                raise UserError(
+                    f"the question {example.premise[:40]!r} has {len(example.choices)} choices, but its answer is "
+                    f"{example.answer}: count them from 0"
+                )
         firsts = [example.premise for example in examples for _ in example.choices]
         seconds = [choice for example in examples for choice in example.choices]
         encodings = iter(encode_texts(tokenizer, firsts, seconds, max_length))

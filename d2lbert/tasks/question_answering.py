@@ -8,6 +8,7 @@ Where a text may have no answer (SQuAD 2.0), [CLS] stands for the empty span.
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,8 +148,8 @@ class QuestionAnswering:
     ) -> list[dict[str, Any]]:
         """Return the answer to each question, its probability, and the best spans with theirs.
 
-        Probabilities are the softmax over all spans of the text, and over "no answer" where that is allowed. Spans are
-        widened to whole words. An empty answer means "no answer"; ``start`` is then -1.
+        Probabilities are the softmax over all spans of the text, and over "no answer" where that is allowed. Spans of
+        WordPiece are widened to whole words. An empty answer means "no answer"; ``start`` is then -1.
         """
         found = self.find(examples, inputs, outputs)
         return [self._describe(*both) for both in zip(examples, found, strict=True)]
@@ -176,7 +177,7 @@ class QuestionAnswering:
         for one, output, mine in zip(inputs, outputs, owned, strict=True):
             scores = self._span_scores(output[_first_of_text(one) : -1], mine)  # (C, C)
             totals.append(_log_sum_exp(scores))
-            spans += self._best_of_window(one, scores)
+            spans += self._best_of_window(example.context, one, scores)
         spans.sort(key=lambda span: -span.score)
         null = min(float(output[0].sum()) for output in outputs)
         return Found(self._distinct(example, spans), null, _log_sum_exp(np.array(totals)))
@@ -188,7 +189,7 @@ class QuestionAnswering:
         allowed = (length >= 1) & (length <= self.longest_answer) & mine[:, None]
         return np.where(allowed, logits[:, None, 0] + logits[None, :, 1], -np.inf)
 
-    def _best_of_window(self, one: Input, scores: np.ndarray) -> list[Span]:
+    def _best_of_window(self, context: str, one: Input, scores: np.ndarray) -> list[Span]:
         """Return the spans with the highest scores: more than are listed, since some have the same words."""
         count = min(4 * self.n_best, scores.size)
         encoding, shift, spans = one.encodings[0], _first_of_text(one), []
@@ -196,7 +197,8 @@ class QuestionAnswering:
             first, last = divmod(int(place), len(scores))
             if np.isfinite(scores[first, last]):
                 begin, end = _whole_words(encoding, first + shift, last + shift)
-                spans.append(Span(encoding.offsets[begin][0], encoding.offsets[end][1], float(scores[first, last])))
+                start, stop = encoding.offsets[begin][0], _after_marks(context, encoding.offsets[end][1])
+                spans.append(Span(start, stop, float(scores[first, last])))
         return spans
 
     def _distinct(self, example: Question, spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -275,6 +277,13 @@ def _whole_words(encoding: Encoding, first: int, last: int) -> tuple[int, int]:
     while encoding.tokens[last + 1].startswith("##"):  # the [SEP] at the end does not
         last += 1
     return first, last
+
+
+def _after_marks(text: str, end: int) -> int:
+    """Move the end of a span behind the accents and vowel signs of its last letter: tokenizers drop some."""
+    while end < len(text) and unicodedata.category(text[end]).startswith("M"):
+        end += 1
+    return end
 
 
 def _golds(example: Question) -> list[str]:

@@ -42,7 +42,8 @@ class Tagging:
         """Return one input a sentence, or several for a long one; targets stand at the first piece of each word.
 
         Raises:
-            UserError: no word of a sentence is left, because it holds only signs that the tokenizer drops.
+            UserError: no word of a sentence is left, because it holds only signs that the tokenizer drops, or a
+                sentence has not one tag for each word.
         """
         whole = tokenizer.encode_batch([" ".join(example.words) for example in examples])
         inputs = []
@@ -51,6 +52,10 @@ class Tagging:
                 text = " ".join(example.words)[:40]
                 raise UserError(f"the text {text!r} holds nothing that the tokenizer keeps: give at least one word")
             tags = None if example.tags is None else places_of(self.labels, example.tags)
+            if tags is not None and len(tags) != len(example.words):
+                raise UserError(
+                    f"a sentence of {len(example.words)} words has {len(tags)} tags: give one for each word"
+                )
             known = -1  # the last word whose first piece was seen
             for part in _parts(encoding, _starts(example.words), max_length, tokenizer):
                 words = _first_pieces(part, _starts(example.words), known)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
+# Accents and vowel signs that are characters of their own belong to the letter before them, but \w leaves them out.
+# None lies below U+0300; those above U+FFFF are of scripts that are hardly typed.
+_MARKS = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code)).startswith("M"))
 # A word is a run of letters, digits and underscores, with apostrophes or hyphens inside; any other sign stands alone.
-_WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_WORD = re.compile(rf"[\w{_MARKS}]+(?:['’-][\w{_MARKS}]+)*|[^\w\s]")
 
 
 def split_words(text: str, lowercase: bool = True) -> list[str]:

@@ -21,12 +21,18 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2lbert.data.batching import Batch, pack, pad
-from d2lbert.errors import UserError, unknown_name
+from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Encoding, Tokenizer
+from d2lbert.torch.finetuning_checks import check_goal, check_inputs, check_lengths, chosen_score
 from d2lbert.torch.losses import by_token, compute_loss
 from d2lbert.torch.optim import UncorrectedAdamW, decay_groups, layer_groups, linear_warmup_and_decay
-from d2lbert.torch.resuming import load_checkpoint, save_checkpoint
+from d2lbert.torch.resuming import (
+    fingerprint_of_examples,
+    fingerprint_of_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from d2lbert.torch.runtime import autocast, check_precision, seed_everything, to_tensors
 
 
@@ -46,7 +52,7 @@ class Training:
         packed: several texts in a row instead of padding.
         layer_decay: factor on the learning rate from each layer to the one below; 1 for the same rate everywhere.
         patience: stop after so many epochs without a better score on dev; 0 for never.
-        best_by: name of the score that chooses the best epoch; empty for the task's first.
+        best_by: name of the score whose highest value chooses the best epoch; empty for the task's first.
         balanced: let each label count inversely to its frequency in the training examples.
         precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
         bias_correction: of Adam's moments; without it the first steps are several times as long.
@@ -102,14 +108,21 @@ def fine_tune(
         model: returns the logits that the task's loss wants for the tensors of a batch.
         progress: show a bar with tokens a second on standard error.
         checkpoint: a folder. The state is kept there after every epoch, and where one is there already the run goes
-            on from it, to the same weights as if it had never been stopped.
+            on from it, to the same weights as if it had never been stopped. It must be of the same encoder, examples
+            and settings.
 
     Returns:
         One record for each epoch: mean training loss, seconds, tokens a second, and the scores on ``dev``. The best
         epoch is the one with the highest first score, or ``settings.best_by``.
+
+    Raises:
+        UserError: an example has no label, a text is longer than the model takes, there is no such score, the
+            checkpoint is of another run, or the loss is no longer a number.
     """
     inputs = task.inputs(train, tokenizer, settings.max_length)
     dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
+    check_inputs(model, inputs, dev_inputs)
+    check_goal(task, dev, dev_inputs, settings.best_by)
     seed_everything(settings.seed)
     order = np.random.default_rng(settings.seed)
     model.to(device)
@@ -117,20 +130,32 @@ def fine_tune(
     optimizer, schedule = _optimizer(model, settings, steps)
     class_weights = _class_weights(task, inputs, device) if settings.balanced else None
     run = _Run(model, optimizer, schedule, order, copy.deepcopy(model.state_dict()))
-    same = {**asdict(settings), "train": len(train), "dev": len(dev)}
+    same: dict[str, Any] = {}
     if checkpoint is not None:
+        same = {**asdict(settings), **_identity(model, task, train, dev)}
         run.restore(load_checkpoint(checkpoint, same))
     done = len(run.history) * (steps // settings.epochs)
     with tqdm(total=steps, initial=done, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
         while len(run.history) < settings.epochs and not (0 < settings.patience <= run.waited):
             record = _train_epoch(run, task, inputs, tokenizer, settings, device, class_weights, bar)
             scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer, device))
-            run.finish_epoch({**record, **scores}, _chosen_score(scores, settings.best_by))
+            run.finish_epoch({**record, **scores}, chosen_score(scores, settings.best_by))
             if checkpoint is not None:
                 save_checkpoint(checkpoint, len(run.history), same, run.state())
     model.load_state_dict(run.best)
     model.eval()
     return run.history
+
+
+def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
+    """Return what must be the same, beside the settings, when a run goes on: a head's first weights need not be."""
+    return {
+        "task": type(task).__name__,
+        "labels": list(task.labels),
+        "train": fingerprint_of_examples(train),
+        "dev": fingerprint_of_examples(dev),
+        "encoder": fingerprint_of_weights(getattr(model, "bert", model)),
+    }
 
 
 @dataclass
@@ -241,20 +266,16 @@ def _optimizer(
 
 
 def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device | str) -> Tensor:
-    """Return the weight of each label (C,), inverse to its frequency, with mean 1 over the training targets."""
+    """Return the weight of each label (C,), inverse to its frequency.
+
+    The mean over the training targets is 1 where every label occurs, the share of labels that occur where some do not.
+    """
     if task.loss not in (Loss.LABEL, Loss.TOKENS):
         raise UserError("training: balanced weighs labels, but this task has none; leave it off")
     targets = np.hstack([one.target for one in inputs])
     counts = np.bincount(targets[targets != IGNORED], minlength=len(task.labels))
     weights = counts.sum() / (len(task.labels) * np.maximum(counts, 1))
     return torch.tensor(weights, dtype=torch.float32, device=device)
-
-
-def _chosen_score(scores: dict[str, float], name: str) -> float:
-    """Return the score that chooses the best epoch: the named one, or the first."""
-    if name and name not in scores:
-        raise unknown_name("score best_by", name, scores)
-    return scores[name] if name else next(iter(scores.values()))
 
 
 @torch.inference_mode()
@@ -270,6 +291,7 @@ def compute_outputs(
     Where an input has several texts, their logits follow each other.
     """
     model.eval()
+    check_lengths(model, inputs)
     texts = [encoding for one in inputs for encoding in one.encodings]
     outputs: list[np.ndarray] = []
     for start in range(0, len(texts), batch_size):
@@ -304,6 +326,8 @@ def evaluate(
     device: torch.device | str = "cpu",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return the scores of labelled examples, and the model's answer to each."""
+    if not examples:
+        raise UserError("no examples to score: give at least one")
     inputs = task.inputs(examples, tokenizer, max_length)
     outputs = compute_outputs(model, inputs, tokenizer, device)
     return task.score(examples, inputs, outputs), task.answers(examples, inputs, outputs)

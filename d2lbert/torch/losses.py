@@ -39,8 +39,10 @@ def compute_loss(
         return _span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.TOKENS:
         logits = by_token(logits, batch)  # (T, C)
-    wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
-    return functional.cross_entropy(logits, wanted, class_weights, ignore_index=IGNORED)
+    wanted = torch.from_numpy(np.hstack(targets))  # (N,) or (T,)
+    if not (wanted != IGNORED).any():
+        return 0 * logits.sum()  # nothing is asked, and the mean of nothing would be NaN
+    return functional.cross_entropy(logits, wanted.to(logits.device), class_weights, ignore_index=IGNORED)
 
 
 def _choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:

@@ -32,7 +32,7 @@ def layer_groups(
     any task and should change least.
     """
     depths = {name: _depth(name) for name, parameter in model.named_parameters() if parameter.requires_grad}
-    top = max(depth for depth in depths.values() if depth is not None)
+    top = max((depth for depth in depths.values() if depth is not None), default=0)  # 0: the encoder is frozen
     parameters = dict(model.named_parameters())
     groups = []
     for depth in [*range(top + 1), None]:

@@ -5,13 +5,16 @@ Only tensors and plain values are stored; they are read with ``weights_only``, s
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from d2lbert import checkpoints
 from d2lbert.config import read_json
@@ -62,6 +65,23 @@ def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, A
     state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
     _restore(state.pop("random"))
     return state
+
+
+def fingerprint_of_examples(examples: Iterable[Any]) -> str:
+    """Return a short name of examples, for ``settings``: other examples, or another order, have another name."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def fingerprint_of_weights(module: nn.Module) -> str:
+    """Return a short name of a module's weights, for ``settings``: any other weight gives another name."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _random_state() -> dict[str, Any]:

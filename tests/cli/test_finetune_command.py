@@ -10,9 +10,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_support import Result, check_complaint, complaint, finetune_command, run
+
+from d2lbert.finetune_commands import _json_line
+from d2lbert.torch import finetuning
 
 
 def test_fine_tune_evaluate_predict(encoder: Path, train_file: Path, tmp_path: Path) -> None:
@@ -43,6 +47,51 @@ def test_output_folder_that_cannot_be_used(encoder: Path, train_file: Path, tmp_
     assert "is not empty" in complaint(*finetune_command(encoder, train_file, tmp_path / "full"))
     assert (tmp_path / "full" / "thesis.txt").read_text() == "years of work"
     assert "cannot write to folder" in complaint(*finetune_command(encoder, train_file, train_file / "out"))
+    assert "train.csv is a file: choose a new folder" in complaint(*finetune_command(encoder, train_file, train_file))
+
+
+def test_a_model_that_cannot_be_moved_is_not_lost(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody makes a file of that name while the model learns."""
+    out, real = tmp_path / "out", finetuning.fine_tune
+
+    def slow(*args: Any, **options: Any) -> list[dict[str, float]]:
+        history = real(*args, **options)
+        out.write_text("years of work")
+        return history
+
+    monkeypatch.setattr(finetuning, "fine_tune", slow)
+    line = complaint(*finetune_command(encoder, train_file, out, "--epochs", "1"))
+    folder = Path(line.split("the trained model is in ")[1])
+    assert len(list(folder.iterdir())) == 5
+    assert out.read_text() == "years of work"
+
+
+def test_this_folder_may_be_the_output(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert run(*finetune_command(encoder, train_file, Path("."), "--epochs", "1", "--resume")).returncode == 0
+    assert len(list((tmp_path / "empty").iterdir())) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "train.csv"]
+
+
+def test_scores_are_printed_whatever_becomes_of_the_predictions(classifier: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\na good film,positive\na poor film,negative\n")
+    evaluate = ("evaluate", "classification", "--model", classifier, "--data", texts, "--predictions")
+    assert "is a folder: name a file" in complaint(*evaluate, tmp_path)
+    result = run(*evaluate, "/proc/nothing/answers.jsonl")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["examples"] == 2
+
+
+def test_half_a_surrogate_pair_is_escaped() -> None:
+    """JSON may hold one, a file in UTF-8 may not."""
+    assert _json_line({"text": "né"}) == '{"text": "né"}'
+    assert _json_line({"text": "né \ud83d"}) == '{"text": "n\\u00e9 \\ud83d"}'
 
 
 def test_existing_empty_folder_is_filled(encoder: Path, train_file: Path, tmp_path: Path) -> None:

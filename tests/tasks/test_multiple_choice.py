@@ -34,6 +34,11 @@ def test_each_choice_stands_behind_the_premise() -> None:
     assert MultipleChoice().inputs([ChoiceQuestion("film", ("good", "plot"))], TOKENIZER, 10)[0].target is None
 
 
+def test_an_answer_beyond_the_choices_is_refused() -> None:
+    with pytest.raises(UserError, match="has 2 choices, but its answer is 2: count them from 0"):
+        MultipleChoice().inputs([ChoiceQuestion("film", ("good", "plot"), 2)], TOKENIZER, 10)
+
+
 def test_loss_by_hand_with_unequal_numbers_of_choices() -> None:
     inputs = MultipleChoice().inputs(QUESTIONS, TOKENIZER, 10)
     batch = pack([encoding for one in inputs for encoding in one.encodings])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,6 +51,17 @@ def test_the_answer_is_cut_from_the_text_with_its_case_and_spaces() -> None:
     (answer,) = task.answers([example], inputs, _logits(inputs))
     assert (answer["answer"], answer["start"]) == ("held  in Seattle", 8)
     assert task.score([example], inputs, _logits(inputs)) == {"f1": 1.0, "exact_match": 1.0}
+
+
+def test_accents_of_the_last_letter_belong_to_the_answer() -> None:
+    """In decomposed text they are characters of their own, which an uncased tokenizer drops."""
+    tokenizer = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "where", "cafe", "jose", "."])
+    text = unicodedata.normalize("NFD", "Café José.")
+    answer = unicodedata.normalize("NFD", "José")
+    example = Question("where", text, (Answer(answer, text.index("J")),))
+    task = QuestionAnswering()
+    inputs = task.inputs([example], tokenizer, 32)
+    assert task.answers([example], inputs, _logits(inputs))[0]["answer"] == answer
 
 
 def test_windows_by_hand() -> None:

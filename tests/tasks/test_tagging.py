@@ -32,6 +32,11 @@ def test_only_first_pieces_carry_a_tag() -> None:
     assert TASK.loss is Loss.TOKENS
 
 
+def test_a_word_without_a_tag_is_refused() -> None:
+    with pytest.raises(UserError, match="a sentence of 2 words has 1 tags: give one for each word"):
+        TASK.inputs([TaggedSentence(("Jim", "bought"), ("B-PER",))], TOKENIZER, 20)
+
+
 def test_tags_of_examples_make_the_labels() -> None:
     assert Tagging.of([JIM]).labels == ("O", "B-ORG", "I-ORG", "B-PER", "I-PER")
     with pytest.raises(UserError, match="needs the tag O and another"):

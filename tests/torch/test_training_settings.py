@@ -107,7 +107,7 @@ def test_checkpoints_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_patience_stops_a_run_that_no_longer_gains(monkeypatch: pytest.MonkeyPatch) -> None:
-    accuracies = iter([0.5, 0.7, 0.6, 0.7, 0.9])
+    accuracies = iter([0.0, 0.5, 0.7, 0.6, 0.7, 0.9])  # the first is asked for before the training
     monkeypatch.setattr(Classification, "score", lambda *_: {"accuracy": next(accuracies), "f1": 0.0})
     _, history = _run(dataclasses.replace(QUICK, epochs=5, patience=2))
     assert [record["accuracy"] for record in history] == [0.5, 0.7, 0.6, 0.7]
@@ -117,7 +117,7 @@ def test_best_by_chooses_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = [{"accuracy": 0.9, "f1": 0.1}, {"accuracy": 0.1, "f1": 0.9}]
     kept = {}
     for best_by in ("", "f1"):
-        given = iter(scores)
+        given = iter([scores[0], *scores])  # the first is asked for before the training
         monkeypatch.setattr(Classification, "score", lambda *_, given=given: next(given))
         kept[best_by], _ = _run(dataclasses.replace(QUICK, epochs=2, best_by=best_by))
     assert not torch.equal(kept[""]["classifier.weight"], kept["f1"]["classifier.weight"])
