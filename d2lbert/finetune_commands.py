@@ -62,8 +62,7 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
     named_task(task)
-    out = out.resolve()  # "." has no name to put a checkpoint beside
-    workplace = _check_out(out)
+    out, workplace = _check_out(out)
     train_examples = _read(task, train, "train", format, None)
     chosen = named_task(task).of_examples(train_examples)
     dev_examples = _read(task, dev, "dev", format, chosen.labels)
@@ -246,15 +245,19 @@ def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]
     _move(folder, out)
 
 
-def _check_out(out: Path) -> Path:
-    """Refuse a used or unwritable --out before the training, not after it; return the folder to prepare it in."""
+def _check_out(out: Path) -> tuple[Path, Path]:
+    """Refuse a used or unwritable --out before the training, not after it; return it and the folder to prepare it in.
+
+    It comes back as an absolute path: "." has no name to put a checkpoint beside.
+    """
+    out = out.resolve()
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is a file: choose a new folder")
     if out.is_dir():
         if any(out.iterdir()):
             raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
-        return writable_folder(out)
-    return writable_folder(out.parent)
+        return out, writable_folder(out)
+    return out, writable_folder(out.parent)
 
 
 def _move(source: Path, target: Path) -> None:

@@ -59,7 +59,9 @@ def write_facts(count: int, chance: np.random.Generator, unseen: bool = False, w
 def _write_text(lists: dict[str, list[str]], chance: np.random.Generator, without: float) -> Question:
     """Return one text with its question."""
     mixed = {name: chance.permutation(values) for name, values in lists.items()}
-    facts = [_FACTS[kind] for kind in chance.permutation(len(_FACTS))[: _SENTENCES + 1]]
+    kinds = [_FACTS[kind] for kind in chance.permutation(len(_FACTS))]
+    # No two sentences of one kind: a question without a name in it could be asked of both.
+    facts = list({fact[0]: fact for fact in kinds}.values())[: _SENTENCES + 1]
     fills = [{name: str(values[place]) for name, values in mixed.items()} for place in range(len(facts))]
     sentences = [fact[0].format(**fill) for fact, fill in zip(facts, fills, strict=True)][:_SENTENCES]
     asked = _SENTENCES if chance.random() < without else int(chance.integers(_SENTENCES))

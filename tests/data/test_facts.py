@@ -20,6 +20,15 @@ def test_answers_stand_where_they_should() -> None:
     assert {question.answers for question in write_facts(20, np.random.default_rng(1), without=1)} == {()}
 
 
+def test_no_text_has_two_sentences_of_one_kind() -> None:
+    """A question without a name, such as "Who opened the meeting?", could be asked of both."""
+    for question in write_facts(300, np.random.default_rng(1)):
+        assert question.context.count("The meeting of") <= 1
+        assert question.context.count("moved to") <= 1
+        if "meeting" in question.question:
+            assert ("meeting" in question.context) == bool(question.answers)
+
+
 def test_unseen_texts_have_other_people_and_places() -> None:
     seen, unseen = (
         {word for question in write_facts(200, np.random.default_rng(1), flag) for word in question.context.split()}
