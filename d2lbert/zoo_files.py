@@ -14,12 +14,15 @@ moves the cache.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import pickle
 import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from d2lbert.config import read_json
 from d2lbert.data.download import DownloadError, download
@@ -31,9 +34,16 @@ from d2lbert.text import Unigram, WordPiece
 from d2lbert.weights import CONFIG_FILE, WEIGHTS_FILE, write_tensors
 from d2lbert.zoo_table import ModelEntry
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 DEFAULT_HUB = "https://huggingface.co"
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
 ORIGIN_FILE = "origin.json"
+
+# The output layer of a head is often the table of the word embeddings once more, under one of these names.
+_OUTPUT_LAYERS = ("decoder.weight", "vocab_projector.weight", "lm_head.weight")
+_WORD_EMBEDDINGS = ("word_embeddings.weight", "wte.weight")
 
 
 def hub_folder(entry: ModelEntry) -> Path:
@@ -50,6 +60,8 @@ def is_cached(entry: ModelEntry) -> bool:
 def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
     """Return the folder of a model of the hub, all files there and verified; download them if need be.
 
+    Of several processes one does the work; the others wait for it.
+
     Args:
         weights: False for the configuration and the vocabulary alone.
 
@@ -58,20 +70,16 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
             says from where to get them and into which folder to put them by hand.
     """
     folder = hub_folder(entry)
-    digests = _read_digests(folder)
-    believed = _provide(entry, entry.vocabulary, folder, digests)
-    if weights and not _is_whole(folder / WEIGHTS_FILE, digests.get(WEIGHTS_FILE, "")):
-        believed += _provide(entry, entry.weights, folder, digests)
-        if entry.weights != WEIGHTS_FILE:
-            convert_bin(folder / entry.weights, folder / WEIGHTS_FILE)
-            digests[WEIGHTS_FILE] = sha256_of(folder / WEIGHTS_FILE)
-            _write_digests(entry, folder, digests)
-            (folder / entry.weights).unlink()
-    # The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
-    config = json.dumps(entry.config.to_dict(), indent=2) + "\n"
-    if not (folder / CONFIG_FILE).is_file() or (folder / CONFIG_FILE).read_text(encoding="utf-8") != config:
-        _read_tokenizer(entry, folder).save_settings(folder)
-        write_text(folder / CONFIG_FILE, config)
+    with _locked(folder):
+        digests = _read_digests(folder)
+        believed = _provide(entry, entry.vocabulary, folder, digests)
+        if weights:
+            believed += _provide_weights(entry, folder, digests)
+        # The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
+        config = json.dumps(entry.config.to_dict(), indent=2) + "\n"
+        if not (folder / CONFIG_FILE).is_file() or (folder / CONFIG_FILE).read_text(encoding="utf-8") != config:
+            _read_tokenizer(entry, folder).save_settings(folder)
+            write_text(folder / CONFIG_FILE, config)
     if believed:
         warnings.warn(
             f"{entry.label}: no checksum of {' and '.join(believed)} was known beforehand; their sha256 is now written "
@@ -84,34 +92,98 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
 def convert_bin(source: Path, target: Path) -> None:
     """Write the tensors of an old checkpoint of PyTorch, a ``.bin``, as safetensors, under the same names.
 
-    Only tensors are read from the file: nothing in it can run. One that stands in it twice, such as the word embeddings
-    that a decoder shares, is written once.
+    Only tensors are read from the file: nothing in it can run. An output layer that equals the word embeddings is left
+    out, for the models take those in its place; every other tensor is kept, also where several share memory.
 
     Raises:
-        UserError: the file is damaged or holds anything but tensors.
+        UserError: the file cannot be read, is damaged or holds anything but tensors.
     """
+    arrays = {name: _to_array(value, name, source) for name, value in _read_bin(source).items()}
+    words = [array for name, array in arrays.items() if name.endswith(_WORD_EMBEDDINGS)]
+    kept = {}
+    for name, array in arrays.items():
+        tied = name.endswith(_OUTPUT_LAYERS) and any(np.array_equal(array, one) for one in words)
+        if not tied:
+            kept[name] = array
+    write_tensors(target.parent, kept)
+
+
+def _read_bin(source: Path) -> Mapping[str, Tensor]:
+    """Return the tensors of a ``.bin`` by their names."""
     import torch
 
     try:
         found = torch.load(source, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except OSError as error:
+        raise UserError(f"cannot read {source}: {error.strerror or error}; check its permissions") from None
+    except Exception as error:  # a damaged file ends in whatever the reader stumbles over, even an AssertionError
+        reason = _why_unreadable(error)
         raise UserError(f"{source} is damaged or holds more than tensors ({reason}): get the file again") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise UserError(f"{source} is no table of tensors: give a checkpoint that holds a model's state alone")
-    tensors, seen = {}, set()
-    for name, value in found.items():
-        place = value.data_ptr(), value.shape
-        if place not in seen:
-            tensors[name] = (value.float() if value.is_floating_point() else value).numpy()
-        seen.add(place)
-    write_tensors(target.parent, tensors)
+    for name in found:
+        if not isinstance(name, str):
+            raise UserError(f"{source}: the key {name!r} is no name of a tensor: give a checkpoint of a model's state")
+    return found
+
+
+def _why_unreadable(error: Exception) -> str:
+    """Say in a line why a ``.bin`` cannot be read.
+
+    PyTorch's own words often advise to set ``weights_only`` to False, which would run what stands in the file.
+    """
+    text = str(error).strip()
+    if isinstance(error, RuntimeError) and text and "weights_only" not in text:
+        return text.splitlines()[0]
+    return "it is not a plain table of tensors, and nothing else is read"
+
+
+def _to_array(value: Tensor, name: str, source: Path) -> np.ndarray:
+    """Return a tensor, which may be a parameter, a view or of half precision, as an array."""
+    try:
+        array: np.ndarray = (value.float() if value.is_floating_point() else value).detach().numpy()
+    except (RuntimeError, TypeError):
+        kind = f"{value.dtype}, {value.layout}, on {value.device}"
+        raise UserError(
+            f"{source}: the tensor {name} ({kind}) has no array of its kind: save it dense, in float32"
+        ) from None
+    return array
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from the folder of a model meanwhile; they wait.
+
+    Where there are no such locks (on Windows, on some network drives, in a cache that cannot be written) go on without:
+    one process at a time needs none, and of several the one that finds a file just gone ends in an error.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            file = held.enter_context(folder.with_name(f"{folder.name}.lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _read_tokenizer(entry: ModelEntry, folder: Path) -> WordPiece | Unigram:
     if entry.kind == "albert":
         return Unigram.from_file(folder / entry.vocabulary)
     return WordPiece.from_file(folder / entry.vocabulary, entry.lowercase)
+
+
+def _provide_weights(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> list[str]:
+    """Have the weights in the folder as safetensors, whole. Returns what :func:`_provide` does."""
+    if _is_whole(folder / WEIGHTS_FILE, digests.get(WEIGHTS_FILE, "")):
+        return []
+    believed = _provide(entry, entry.weights, folder, digests)
+    if entry.weights != WEIGHTS_FILE:
+        convert_bin(folder / entry.weights, folder / WEIGHTS_FILE)
+        digests[WEIGHTS_FILE] = sha256_of(folder / WEIGHTS_FILE)
+        _write_digests(entry, folder, digests)
+        (folder / entry.weights).unlink(missing_ok=True)  # where no lock is to be had, another process may have done it
+    return believed
 
 
 def _provide(entry: ModelEntry, name: str, folder: Path, digests: dict[str, str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,11 +15,12 @@ from typing import Any
 import pytest
 import torch
 from random_parameters import randomize
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
 from d2lbert import zoo_table
 from d2lbert.data import download
 from d2lbert.text import SPECIAL_TOKENS
+from d2lbert.zoo_files import fetch_model
 from d2lbert.zoo_table import ModelEntry
 
 
@@ -116,6 +118,22 @@ def publish(hub: Hub, entry: ModelEntry, state: dict[str, torch.Tensor]) -> None
         hub.put(entry, entry.weights, save(tied))
     pieces = [*SPECIAL_TOKENS, "##s", "word", *(f"w{number}" for number in range(entry.config.vocab_size - 7))]
     hub.put(entry, "vocab.txt", "".join(f"{piece}\n" for piece in pieces).encode())
+
+
+def fetch_at_once(entry: ModelEntry, barrier: Any, complaints: Any) -> None:
+    """Fetch a model in a process of its own, together with the others at the barrier.
+
+    Args:
+        barrier: a ``multiprocessing.Barrier`` of all processes.
+        complaints: a ``multiprocessing.Queue``; it gets the error, or an empty text if the weights can be read.
+    """
+    warnings.simplefilter("ignore")
+    barrier.wait(timeout=120)
+    try:
+        load_file(fetch_model(entry) / "model.safetensors")
+        complaints.put("")
+    except Exception as error:
+        complaints.put(f"{type(error).__name__}: {error}")
 
 
 @contextmanager

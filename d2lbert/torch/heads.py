@@ -5,7 +5,7 @@ Shape legend: B rows of a batch, L length of a row, N texts, D hidden size, C la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -51,13 +51,13 @@ class _BertWithHead(nn.Module):
         """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
 
         Raises:
-            UserError: no label names in ``config.json``, another head, none in the weights, or they do not fit.
+            UserError: damaged label names in ``config.json``, another head, none in the weights, or they do not fit.
         """
         path = locate(folder)
         encoder = encoder_class(str(read_json(path / weights.CONFIG_FILE).get("model_type", "bert")))
         config = encoder.config_class.from_json(path / weights.CONFIG_FILE)
-        labels = cls._read_labels(path / weights.CONFIG_FILE)
         tensors = weights.read_tensors(path)
+        labels = cls._read_labels(path / weights.CONFIG_FILE, tensors)
         model = cls(encoder(config), labels)
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
@@ -86,13 +86,22 @@ class _BertWithHead(nn.Module):
         return {f"classifier.{kind}": f"{self.layer_name}.{kind}" for kind in ("weight", "bias")}
 
     @classmethod
-    def _read_labels(cls, path: Path) -> list[str]:
-        """Return the label names of a ``config.json``, in the order of the logits."""
+    def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
+        """Return the label names of a ``config.json``, in the order of the logits.
+
+        ``transformers`` leaves them out where they are the usual ones, LABEL_0 and LABEL_1. Then the layer in the file
+        tells how many there are.
+        """
         names = _check_head(path, cls.__name__).get("id2label")
-        if not isinstance(names, dict) or sorted(names, key=str) != sorted(map(str, range(len(names))), key=str):
-            raise UserError(
-                f"{path} names no labels (id2label): the model has no classification head; fine-tune it first"
-            )
+        if names is None:
+            layer = tensors.get(f"{cls.layer_name}.weight")
+            if layer is None or layer.ndim != 2:
+                raise UserError(
+                    f"{path} names no labels (id2label): the model has no classification head; fine-tune it first"
+                )
+            return [f"LABEL_{index}" for index in range(len(layer))]
+        if not isinstance(names, dict) or set(names) != {str(index) for index in range(len(names))}:
+            raise UserError(f"{path}: id2label is no table from the numbers 0, 1, ... to label names: correct it")
         return [str(names[str(index)]) for index in range(len(names))]
 
     def _optional_tensors(self) -> dict[str, np.ndarray]:
@@ -217,7 +226,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         return model
 
     @classmethod
-    def _read_labels(cls, path: Path) -> list[str]:
+    def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         _check_head(path, cls.__name__)
         return list(QuestionAnswering.labels)
 
@@ -240,7 +249,7 @@ class BertForMultipleChoice(_BertWithPooledHead):
         super().__init__(bert, labels)
 
     @classmethod
-    def _read_labels(cls, path: Path) -> list[str]:
+    def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         architectures = _check_head(path, cls.__name__).get("architectures") or [""]
         if _head_of(architectures[0]) != _head_of(cls.__name__):
             raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from parity_support import BatchOfIds, random_batch, small_config
+from parity_support import ALBERT, DISTILBERT, BatchOfIds, random_batch, small_config
 from random_parameters import randomize
 
 from d2lbert import UserError
+from d2lbert.config import BertConfig
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.tasks.tagging import Tagging
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import (
     BertForMultipleChoice,
@@ -75,6 +78,41 @@ def test_encoder_without_a_head_is_refused(ours: BertForSequenceClassification, 
     ours.bert.save_pretrained(tmp_path)
     with pytest.raises(UserError, match="names no labels"):
         BertForSequenceClassification.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("head", [BertForSequenceClassification, BertForTokenClassification])
+@pytest.mark.parametrize("config", [small_config(), ALBERT, DISTILBERT], ids=lambda config: config.model_type)
+def test_two_labels_without_names(
+    config: BertConfig, head: type[BertForSequenceClassification], tmp_path: Path
+) -> None:
+    """transformers writes no id2label where the labels are its usual two."""
+    values = {name: value for name, value in config.to_dict().items() if name not in ("model_type", "architectures")}
+    kind = config.architecture.removesuffix("Model")
+    theirs = getattr(transformers, kind + head.__name__.removeprefix("Bert"))
+    reference = theirs(getattr(transformers, f"{kind}Config")(**values)).eval()
+    randomize(reference, seed=8)
+    reference.save_pretrained(tmp_path / "theirs")
+    assert "id2label" not in json.loads((tmp_path / "theirs" / "config.json").read_text())
+    back = head.from_pretrained(tmp_path / "theirs")
+    assert back.labels == ("LABEL_0", "LABEL_1")
+    batch = random_batch()
+    expected = reference(input_ids=batch.token_ids, attention_mask=batch.mask).logits
+    logits = back(batch.token_ids, mask=batch.mask)
+    kept = batch.mask.bool() if logits.dim() == 3 else torch.ones(len(logits), dtype=torch.bool)
+    assert (expected - logits)[kept].abs().max() < 1e-5
+    back.save_pretrained(tmp_path / "ours")
+    assert head.from_pretrained(tmp_path / "ours").labels == back.labels
+    with pytest.raises(UserError, match="the tag 'LABEL_0' is not O, nor B-"):
+        Tagging(back.labels)
+
+
+def test_damaged_label_names_are_one_line(ours: BertForSequenceClassification, tmp_path: Path) -> None:
+    ours.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for names in ({"1": "bad", "2": "mixed", "3": "good"}, ["bad", "mixed", "good"]):
+        (tmp_path / "config.json").write_text(json.dumps({**config, "id2label": names}))
+        with pytest.raises(UserError, match=r"id2label is no table from the numbers 0, 1, \.\.\. to label names"):
+            BertForSequenceClassification.from_pretrained(tmp_path)
 
 
 def test_regression(tmp_path: Path) -> None:
