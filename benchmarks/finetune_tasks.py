@@ -53,7 +53,7 @@ class Plan:
 
 PLANS = {
     "sst2": Plan("classification", "accuracy", "dev"),
-    "mrpc": Plan("pair", "f1", "dev"),
+    "mrpc": Plan("pair", "f1", "dev", learning_rate=5e-5),
     "stsb_en": Plan("pair", "spearman", "dev"),
     "cola": Plan("classification", "matthews", "dev"),
     "rte": Plan("pair", "accuracy", "test", first="mnli_dev_matched"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from d2lbert.data.examples import ChoiceQuestion
@@ -59,9 +60,7 @@ def swag(path: str | Path) -> Iterator[ChoiceQuestion]:
     """
     rows = csv_rows(path)
     _, header = next(rows, (1, []))
-    endings = [name for name in header if name.startswith("ending") and name.removeprefix("ending").isdecimal()]
-    names = ["sent1", "sent2", *(sorted(endings) if len(endings) > 1 else ["ending0", "ending1"]), "label"]
-    places = find_columns(path, header, names)
+    places = find_columns(path, header, ["sent1", "sent2", *_endings(path, header), "label"])
     for number, row in rows:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
@@ -71,3 +70,13 @@ def swag(path: str | Path) -> Iterator[ChoiceQuestion]:
             raise fault(path, number, f"the label {label[:40]!r} is not {wanted}", "correct the label")
         whole = tuple(f"{begin} {filled(path, number, ending, 'ending')}".strip() for ending in choices)
         yield ChoiceQuestion(filled(path, number, premise), whole, int(label))
+
+
+def _endings(path: str | Path, header: Sequence[str]) -> list[str]:
+    """Return the names of the columns of endings in the order of their numbers: two at least, with none left out."""
+    found = [name.strip() for name in header if re.fullmatch(r"ending[ _-]*\d+", name.strip())]
+    wanted = [f"ending{place}" for place in range(max(2, len(found)))]
+    # One alone is a column that is missing, which the search for the columns says better.
+    if len(found) > 1 and sorted(found) != sorted(wanted):
+        raise fault(path, 1, f"the endings are called {', '.join(found)}", f"call them {', '.join(wanted)}")
+    return wanted

@@ -82,10 +82,7 @@ def _fetch_once(file: DataFile, target: Path) -> None:
 
 def _reach(url: str) -> str:
     """Return ``host:port`` of the server (or of the proxy before it) once it has accepted a connection."""
-    from requests.utils import get_environ_proxies, select_proxy
-
-    parts = urlsplit(select_proxy(url, get_environ_proxies(url)) or url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = _server_of(url)
     server = f"{host}:{port}"
     if server in _given_up:
         raise DownloadError(_given_up[server])
@@ -93,6 +90,38 @@ def _reach(url: str) -> str:
         _given_up[server] = f"no network (cannot reach {server})"
         raise DownloadError(_given_up[server])
     return server
+
+
+def _server_of(url: str) -> tuple[str, int]:
+    """Return host and port of the server, or of the proxy before it.
+
+    Raises:
+        DownloadError: the address of one of them is not valid.
+    """
+    from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
+
+    try:
+        server = _host_and_port(url)
+    except ValueError as error:
+        wanted = "D2LBERT_HUB, where it is set, must be like https://HOST or http://HOST:PORT"
+        raise DownloadError(f"{url} is no valid address ({error}), {wanted}") from None
+    proxy = select_proxy(url, get_environ_proxies(url))
+    if not proxy:
+        return server
+    try:
+        return _host_and_port(prepend_scheme_if_needed(proxy, "http"))
+    except ValueError:
+        # The address of a proxy may hold a password, so neither it nor the fault in it is shown.
+        names = "http_proxy, https_proxy or all_proxy"
+        raise DownloadError(f"the proxy has no valid address, correct or unset {names}") from None
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    """Return host and port of an address; raise ValueError where it has none."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("no host after http:// or https://")
+    return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _accepts(host: str, port: int) -> bool:
@@ -106,7 +135,7 @@ def _accepts(host: str, port: int) -> bool:
         try:
             socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
             accepted.set()
-        except OSError:
+        except (OSError, UnicodeError):  # the second where no name of a server can be like this one
             pass
 
     thread = threading.Thread(target=connect, daemon=True)

@@ -54,17 +54,19 @@ def read_file(
             after each sentence. For multiple choice: ``"swag"``: comma-separated, with the columns ``sent1``,
             ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question. For
             question answering: ``"squad"``: the JSON of SQuAD 1.1 and 2.0.
-        labels: the names that a label may have. A file may hold the names or their places, counted from 0. None means
-            the names of the format's own data set, and any name where it has none.
+        labels: the names that a label may have. A file may hold the names or, unless one of them is itself a number,
+            their places, counted from 0. None means the names of the format's own data set, and any name where it has
+            none.
         task: what the examples are for.
 
     Raises:
-        UserError: the file is missing, is not UTF-8, has no such columns, or holds an empty text, a label outside
-            ``labels``, or nothing at all.
+        UserError: no such task or format; or the file is missing, damaged or not UTF-8, has no such columns, or holds
+            an empty text, a label outside ``labels``, or nothing at all.
     """
-    if format not in READERS[task]:
-        raise unknown_name("format", format, READERS[task])
-    reader = READERS[task][format]
+    known = _readers_of(task)
+    if format not in known:
+        raise unknown_name("format", format, known)
+    reader = known[format]
     examples = list(reader(path) if labels is None or format in _WITHOUT_LABELS else reader(path, labels))
     if not examples:
         raise UserError(f"{path} holds no examples; give a file with at least one")
@@ -75,4 +77,11 @@ def guess_format(path: str | Path, task: str) -> str:
     """Return the format that a file's ending tells, or the task's first."""
     endings = [ending for ending in Path(path).suffixes if ending not in (".gz", ".xz")]
     told = _BY_ENDING.get(endings[-1], ()) if endings else ()
-    return next((format for format in told if format in READERS[task]), next(iter(READERS[task])))
+    known = _readers_of(task)
+    return next((format for format in told if format in known), next(iter(known)))
+
+
+def _readers_of(task: str) -> dict[str, Callable[..., Iterator[Any]]]:
+    if task not in READERS:
+        raise unknown_name("task", task, READERS)
+    return READERS[task]

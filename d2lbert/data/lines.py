@@ -9,6 +9,7 @@ import lzma
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from d2lbert.errors import UserError
 # csv refuses a field of more than 131,072 characters unless told otherwise. Whoever limits a text's length does it
 # where he can say why.
 _LONGEST_FIELD = 2**31 - 1
+
+# What unpacking a damaged file raises. BadGzipFile is an OSError: catch these before it.
+DAMAGE = (lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError)
 
 
 def filled_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -41,8 +45,8 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError:
         raise fault(path, number, "not UTF-8", "save the file as UTF-8") from None
-    except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
-        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    except DAMAGE as error:
+        raise damaged(path, error) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
@@ -72,8 +76,9 @@ def archive_texts(path: str | Path, wanted: str) -> Iterator[tuple[str, str]]:
                     yield f"{path}, {name}", archive.read(name).decode("utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path} holds a file that is not UTF-8; get the archive again") from None
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    # A damaged header asks for methods of packing or for passwords that nobody has: a RuntimeError.
+    except (zipfile.BadZipFile, RuntimeError, *DAMAGE) as error:
+        raise damaged(path, error) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
@@ -109,6 +114,11 @@ def fault(path: str | Path, number: int, what: str, remedy: str) -> UserError:
     return UserError(f"{path}, line {number}: {what}; {remedy}")
 
 
+def damaged(path: str | Path, error: Exception) -> UserError:
+    """Return the error for a packed file that cannot be unpacked."""
+    return UserError(f"{path} is damaged ({error}); get the file again")
+
+
 def find_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Return the places of the wanted names in a header.
 
@@ -132,24 +142,36 @@ def filled(path: str | Path, number: int, text: str, what: str = "text") -> str:
 
 
 def known_label(path: str | Path, number: int, label: str, labels: Sequence[str] | None) -> str:
-    """Return a label by its name, or by its place in ``labels``, counted from 0; None takes any name."""
+    """Return a label by its name, or by its place in ``labels``, counted from 0; None takes any name.
+
+    Where a name is itself a number, such as a rating of 1 to 5, every number is a name: a place would be mistaken for
+    a label that is not there.
+    """
     label = label.strip()
     if labels is None:
         return filled(path, number, label, "label")
     if label in labels:
         return label
-    if label.isdecimal() and int(label) < len(labels):
+    if any(math.isfinite(_number(name)) for name in labels):
+        known = ", ".join(labels)
+    elif label.isdecimal() and int(label) < len(labels):
         return labels[int(label)]
-    known = ", ".join(f"{place} = {name}" for place, name in enumerate(labels))
+    else:
+        known = ", ".join(f"{place} = {name}" for place, name in enumerate(labels))
     raise fault(path, number, f"the label {label[:40]!r} is not one of {known}", "correct the label")
 
 
 def known_score(path: str | Path, number: int, score: str) -> float:
     """Return a score, a finite number."""
-    try:
-        value = float(score)
-    except ValueError:
-        value = math.nan
+    value = _number(score)
     if not math.isfinite(value):
         raise fault(path, number, f"the score {score[:40]!r} is not a number", "mend the line")
     return value
+
+
+def _number(text: str) -> float:
+    """Return the number that a text is; not-a-number where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from d2lbert.data.examples import Answer, Question
-from d2lbert.data.lines import open_binary
+from d2lbert.data.lines import DAMAGE, damaged, open_binary
 from d2lbert.errors import UserError
 
 
@@ -62,8 +60,8 @@ def _read(path: str | Path) -> Any:
         raise UserError(f"{path} is not UTF-8; save the file as UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON ({error}); get the file again, or mend it") from None
-    except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
-        raise UserError(f"{path} is damaged ({error}); get the file again") from None
+    except DAMAGE as error:
+        raise damaged(path, error) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from d2lbert.data.examples import Pair, ScoredPair, WordInContext
 from d2lbert.data.lines import (
+    DAMAGE,
     count_columns,
     csv_rows,
+    damaged,
     fault,
     filled,
     find_columns,
@@ -121,15 +124,37 @@ def gold_of(data: str | Path) -> Path:
 
 
 def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
-    """Return the elements of one name, in their order. Entities beyond those of XML itself are refused."""
+    """Return the elements of one name, in their order. Entities beyond those of XML itself are refused.
+
+    Raises:
+        UserError: the file is missing, damaged or no XML, its encoding is unknown, or it declares an entity.
+    """
     try:
         with open_binary(path) as stream:
-            root = ElementTree.parse(stream).getroot()
-    except (ElementTree.ParseError, ValueError, EOFError) as error:
+            content = stream.read()
+        _refuse_entities(path, content)
+        return ElementTree.fromstring(content).iter(tag)
+    except DAMAGE as error:
+        raise damaged(path, error) from None
+    # An unknown encoding is a LookupError, one of more bytes a character than the parser can read a ValueError.
+    except (expat.ExpatError, ElementTree.ParseError, LookupError, ValueError) as error:
         raise UserError(f"{path} is not valid XML: {error}; mend or get the file again") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    return root.iter(tag)
+
+
+def _refuse_entities(path: str | Path, content: bytes) -> None:
+    """Refuse XML that declares an entity: a few that hold one another may unfold to gigabytes.
+
+    ElementTree has no way to forbid them, so the parser below it looks first; it stops before anything is unfolded.
+    """
+
+    def refuse(name: str, *_: object) -> None:
+        raise UserError(f"{path} declares the entity {name[:40]!r}; write its text where it is used and remove it")
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    parser.Parse(content, True)
 
 
 def _named_pairs(

@@ -45,6 +45,33 @@ def test_swag_by_hand(tmp_path: Path) -> None:
     assert read_file(few, "swag", task="multiple_choice") == [ChoiceQuestion("a", ("b", "c"), 1)]
 
 
+def test_a_header_with_spaces_loses_no_ending(tmp_path: Path) -> None:
+    content = "sent1, sent2, ending0, ending1, ending2, ending3, label\na, b, c, d, e, f, 3\n"
+    (question,) = read_file(swag_file(tmp_path, content), "swag", task="multiple_choice")
+    assert question == ChoiceQuestion("a", ("b c", "b d", "b e", "b f"), 3)
+
+
+def test_more_than_ten_endings_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    numbers = range(11)
+    header = ",".join(["sent1", "sent2", *(f"ending{number}" for number in numbers), "label"])
+    row = ",".join(["a", "", *(f"e{number}" for number in numbers), "2"])
+    (question,) = read_file(swag_file(tmp_path, f"{header}\n{row}\n"), "swag", task="multiple_choice")
+    assert question == ChoiceQuestion("a", tuple(f"e{number}" for number in numbers), 2)
+
+
+@pytest.mark.parametrize(
+    "endings",
+    ["ending0,ending2", "ending1,ending2", "ending0,ending1,ending1", "ending0,ending1,ending 2", "ending00,ending01"],
+)
+def test_endings_that_are_not_numbered_from_0_are_refused(tmp_path: Path, endings: str) -> None:
+    path = swag_file(tmp_path, f"sent1,sent2,{endings},label\n")
+    with pytest.raises(UserError) as caught:
+        read_file(path, "swag", task="multiple_choice")
+    wanted = "ending0, ending1" + (", ending2" if endings.count(",") == 2 else "")
+    found = endings.replace(",", ", ")
+    assert str(caught.value) == f"{path}, line 1: the endings are called {found}; call them {wanted}"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

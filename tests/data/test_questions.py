@@ -97,6 +97,10 @@ def test_a_file_that_is_missing_damaged_or_empty(tmp_path: Path) -> None:
     (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b"{}" * 1000)[:20])
     with pytest.raises(UserError, match="is damaged"):
         list(squad(tmp_path / "cut.json.gz"))
+    # The reserved kind of block stands where the packed bytes begin.
+    (tmp_path / "start.json.gz").write_bytes(gzip.compress(b"{}")[:10] + b"\xff" * 9)
+    with pytest.raises(UserError, match=r"start.json.gz is damaged \(.*invalid block type\); get the file again"):
+        list(squad(tmp_path / "start.json.gz"))
     empty = _file(tmp_path)
     with pytest.raises(UserError, match="holds no examples"):
         data.read_file(empty, "squad", task="question_answering")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from d2lbert.data import (
     read_file,
     readers,
 )
+from d2lbert.data.formats import guess_format
 
 # Split -> number of examples, as counted when the mirror was made.
 COUNTS = {
@@ -102,6 +104,20 @@ def test_csv_reads_quoted_fields_with_commas_and_line_ends(tmp_path: Path) -> No
 def test_csv_takes_labels_by_name_or_by_place(tmp_path: Path) -> None:
     path = write(tmp_path, "text,label\nx,b\ny,0\n")
     assert read_file(path, "csv", labels=("a", "b")) == [Sentence("x", "b"), Sentence("y", "a")]
+
+
+def test_numbers_that_are_names_are_no_places(tmp_path: Path) -> None:
+    train = read_file(write(tmp_path, "text,label\nx,1\ny,3\nz,5\n"), "csv")
+    labels = sorted({example.label for example in train})
+    assert read_file(write(tmp_path, "text,label\nx,3\n"), "csv", labels) == [Sentence("x", "3")]
+    with pytest.raises(UserError, match="line 2: the label '2' is not one of 1, 3, 5; correct the label"):
+        read_file(write(tmp_path, "text,label\nx,2\n"), "csv", labels)
+
+
+@pytest.mark.parametrize("labels", [("1.0", "2.0"), ("-1", "+1"), ("7", "other")])
+def test_one_name_that_is_a_number_is_enough(tmp_path: Path, labels: tuple[str, str]) -> None:
+    with pytest.raises(UserError, match="the label '0' is not one of"):
+        read_file(write(tmp_path, "text,label\nx,0\n"), "csv", labels)
 
 
 def test_csv_reads_a_text_longer_than_the_limit_of_the_csv_module(tmp_path: Path) -> None:
@@ -190,6 +206,8 @@ def test_a_label_outside_the_given_set_is_a_fault(tmp_path: Path) -> None:
         ("broken.xz", lzma.compress(b"good\t1\n" * 1000)[:40], "broken.xz is damaged"),
         ("broken.gz", gzip.compress(b"good\t1\n" * 1000)[:30], "broken.gz is damaged"),
         ("not.gz", b"good\t1\n", "not.gz is damaged"),
+        # The reserved kind of block stands where the packed bytes begin.
+        ("start.gz", gzip.compress(b"good\t1\n")[:10] + b"\xff" * 9, "start.gz is damaged .*invalid block type"),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | str | None, message: str) -> None:
@@ -206,6 +224,14 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | 
 def test_an_unknown_format_names_the_near_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"unknown format 'glue_tsv': did you mean glue-tsv"):
         read_file(write(tmp_path, "x"), "glue_tsv")
+
+
+def test_an_unknown_task_names_the_near_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "good\t1\n")
+    with pytest.raises(UserError, match=r"unknown task 'classfication': did you mean classification"):
+        read_file(path, "sst2", task="classfication")
+    with pytest.raises(UserError, match=r"unknown task 'classfication': did you mean classification"):
+        guess_format(path, "classfication")
 
 
 @pytest.mark.parametrize(
@@ -237,6 +263,29 @@ def test_faults_of_word_files(tmp_path: Path, reader, content: str, message: str
 def test_faults_of_word_in_context_files(tmp_path: Path, data: str, gold: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         list(readers.words_in_context(write(tmp_path, data, "data"), write(tmp_path, gold, "gold")))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "reason"),
+    [
+        (30 + len("data/a.jsonl"), 0xFF, "invalid block type"),  # the first packed byte, below a header of 30 bytes
+        (6, 0x01, "is encrypted"),
+        (6, 0x40, "strong encryption"),
+        (0, 0x00, "Bad magic number"),
+    ],
+)
+def test_a_damaged_archive_is_one_line(tmp_path: Path, place: int, value: int, reason: str) -> None:
+    path = tmp_path / "pairs.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data/a.jsonl", "a line\n" * 9)
+    content = bytearray(path.read_bytes())
+    content[place] = value
+    if place == 6:  # the list at the end of the archive repeats the flags of a file, 8 bytes into its entry
+        content[content.index(b"PK\x01\x02") + 8] = value
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"pairs.zip is damaged \(.*{reason}.*\); get the file again") as caught:
+        list(readers.minimal_pairs(path))
+    assert "\n" not in str(caught.value)
 
 
 def test_translations_are_read_line_to_line(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 from collections import Counter
 from pathlib import Path
 
@@ -133,6 +135,53 @@ def test_faults_are_one_line(tmp_path: Path, format: str, content: str, message:
         read_file(write(tmp_path, content), format, task="pair")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+RTE = "<c><pair entailment='YES'><t>a</t><h>b</h></pair></c>"
+
+
+@pytest.mark.parametrize("ending", [".xz", ".gz"])
+def test_packed_xml_that_is_damaged_is_one_line(tmp_path: Path, ending: str) -> None:
+    packed = bytearray({".xz": lzma.compress, ".gz": gzip.compress}[ending](RTE.encode() * 50))
+    path = tmp_path / f"rte.xml{ending}"
+    for damaged in (packed[:20], packed[:10] + b"\xff" * 40, b"x" * 40):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"rte.xml... is damaged \(.*\); get the file again") as caught:
+            read_file(path, "rte-xml", task="pair")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-88", "utf-7", "gb18030"])
+def test_xml_in_an_encoding_that_cannot_be_read_is_one_line(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path, f"<?xml version='1.0' encoding='{encoding}'?>{RTE}")
+    with pytest.raises(UserError, match=r"is not valid XML: .*; mend or get the file again") as caught:
+        read_file(path, "rte-xml", task="pair")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("declared", ['a "many words"', '% a "many words"', 'a SYSTEM "/etc/passwd"'])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_xml_that_declares_an_entity_is_refused(tmp_path: Path, declared: str, encoding: str) -> None:
+    path = tmp_path / "rte.xml"
+    text = f"<!DOCTYPE c [<!ENTITY {declared}>]>{RTE.replace('>a<', '>one &a; two<')}"
+    path.write_text(f"<?xml version='1.0' encoding='{encoding}'?>{text}", encoding=encoding)
+    with pytest.raises(UserError) as caught:
+        read_file(path, "rte-xml", task="pair")
+    assert str(caught.value) == f"{path} declares the entity 'a'; write its text where it is used and remove it"
+
+
+def test_entities_that_hold_one_another_are_not_unfolded(tmp_path: Path) -> None:
+    laughs = "".join(f'<!ENTITY e{place} "{f"&e{place - 1};" * 10}">' for place in range(1, 30))
+    bomb = f'<!DOCTYPE c [<!ENTITY e0 "laugh">{laughs}]>{RTE.replace(">a<", ">&e29;<")}'
+    with pytest.raises(UserError, match="declares the entity 'e0'"):
+        read_file(write(tmp_path, bomb), "rte-xml", task="pair")
+
+
+def test_the_entities_of_xml_and_a_name_of_a_dtd_are_read(tmp_path: Path) -> None:
+    named = f'<!DOCTYPE c SYSTEM "rte.dtd">{RTE.replace(">a<", ">a &amp; &#228;<")}'
+    assert read_file(write(tmp_path, named), "rte-xml", task="pair") == [Pair("a & ä", "b", "entailment")]
+    with pytest.raises(UserError, match="is not valid XML: undefined entity"):
+        read_file(write(tmp_path, named.replace("&amp;", "&a;")), "rte-xml", task="pair")
 
 
 def test_labels_of_the_training_file_bind_the_others(tmp_path: Path) -> None:
