@@ -150,7 +150,7 @@ def fine_tune(
 def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
     """Return what must be the same, beside the settings, when a run goes on: a head's first weights need not be."""
     return {
-        "task": type(task).__name__,
+        "loss": task.loss.name,
         "labels": list(task.labels),
         "train": fingerprint_of_examples(train),
         "dev": fingerprint_of_examples(dev),
