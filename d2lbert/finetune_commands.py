@@ -229,7 +229,7 @@ def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any]
 def _json_line(row: dict[str, Any]) -> str:
     """Return JSON that people can read; where a text holds half a surrogate pair, which no file can, all is escaped."""
     line = json.dumps(row, ensure_ascii=False)
-    return line if line.isascii() or line.encode("utf-8", "ignore").decode() == line else json.dumps(row)
+    return line if line.encode("utf-8", "ignore").decode() == line else json.dumps(row)
 
 
 def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:

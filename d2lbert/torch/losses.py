@@ -39,10 +39,8 @@ def compute_loss(
         return _span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.TOKENS:
         logits = by_token(logits, batch)  # (T, C)
-    wanted = torch.from_numpy(np.hstack(targets))  # (N,) or (T,)
-    if not (wanted != IGNORED).any():
-        return 0 * logits.sum()  # nothing is asked, and the mean of nothing would be NaN
-    return functional.cross_entropy(logits, wanted.to(logits.device), class_weights, ignore_index=IGNORED)
+    wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
+    return mean_cross_entropy(logits, wanted, class_weights)
 
 
 def _choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
@@ -55,15 +53,18 @@ def _choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
     return torch.stack(losses).mean()
 
 
-def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | None = None) -> Tensor:
     """Return the cross-entropy in nats, a mean over the targets that are asked for; zero where there are none.
 
     Args:
         logits: (N, C).
         targets: (N,), -100 for what is not asked.
+        class_weights: (C,), how much each label counts in the mean; all the same by default.
     """
-    total = functional.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum")
-    return total / max(1, int((targets != IGNORED).sum()))  # the mean of nothing would be NaN, and its gradient too
+    total = functional.cross_entropy(logits.float(), targets, class_weights, ignore_index=IGNORED, reduction="sum")
+    asked = targets[targets != IGNORED]
+    count = len(asked) if class_weights is None else float(class_weights[asked].sum())
+    return total / (count or 1)  # the mean of nothing would be NaN, and its gradient too
 
 
 def _span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Tensor:

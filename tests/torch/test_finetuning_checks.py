@@ -98,10 +98,11 @@ def test_texts_longer_than_the_positions_are_one_line() -> None:
     assert len(predict(model, TASK, TOKENIZER, long, max_length=16)) == 1
 
 
-def test_a_batch_in_which_nothing_is_asked_teaches_nothing() -> None:
+@pytest.mark.parametrize("class_weights", [None, torch.tensor([1.0, 2.0, 3.0])])
+def test_a_batch_in_which_nothing_is_asked_teaches_nothing(class_weights: torch.Tensor | None) -> None:
     encodings = TOKENIZER.encode_batch(["good film"])
     logits = torch.randn(1, 4, 3, requires_grad=True)
-    loss = compute_loss(Loss.TOKENS, logits, [np.full(4, IGNORED)], pack(encodings))
+    loss = compute_loss(Loss.TOKENS, logits, [np.full(4, IGNORED)], pack(encodings), class_weights)
     loss.backward()
     assert float(loss.detach()) == 0
     assert not logits.grad.any()
