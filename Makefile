@@ -28,7 +28,7 @@ glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a d
 	$(RUN) benchmarks/finetune_tasks.py --tasks sst2 cola mrpc stsb_en rte sick
 
 soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
-	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/test_pretrain_command.py -k killed
+	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/system/commands/test_pretrain.py -k killed
 
 clean:  ## remove what was built; .venv and downloaded data stay
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis

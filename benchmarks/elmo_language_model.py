@@ -17,13 +17,13 @@ from record import ROOT, Record
 
 from d2lbert import data
 from d2lbert.config import ElmoConfig
-from d2lbert.data.sentences import SentenceBatches, read_sentences, word_vocabulary
+from d2lbert.data.elmo import SentenceBatches, read_sentences, word_vocabulary
 from d2lbert.text import Vocabulary
 from d2lbert.text.characters import SENTENCE_BEGIN, SENTENCE_END
 from d2lbert.text.ngrams import KneserNey
 from d2lbert.torch.elmo import BidirectionalLanguageModel, Elmo
-from d2lbert.torch.language_modeling import LanguageModelTraining, perplexities, train_language_model
-from d2lbert.torch.transformer import count_parameters
+from d2lbert.torch.encoder import count_parameters
+from d2lbert.torch.training.elmo import LanguageModelTraining, perplexities, train_language_model
 
 CONFIG = ElmoConfig(
     char_embedding_size=16,

@@ -16,8 +16,9 @@ import numpy as np
 from record import Record
 
 from d2lbert import data
-from d2lbert.data.sentences import read_sentences
-from d2lbert.data.vectors import WordVectors, glove
+from d2lbert.data.elmo import read_sentences
+from d2lbert.data.glove import glove
+from d2lbert.tasks.similarity import WordVectors
 from d2lbert.torch.elmo import Elmo
 from d2lbert.zoo import locate
 

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 from record import Record, spread
+from tagger import BiLstmCrf
 
 from d2lbert import data
 from d2lbert.data.examples import TaggedSentence
-from d2lbert.data.vectors import WordVectors, glove
+from d2lbert.data.glove import glove
+from d2lbert.tasks.similarity import WordVectors
 from d2lbert.tasks.tagging import entity_scores
 from d2lbert.torch.elmo import Elmo
 from d2lbert.torch.runtime import seed_everything
-from d2lbert.torch.tagger import BiLstmCrf
 from d2lbert.zoo import locate
 
 BATCH = 32

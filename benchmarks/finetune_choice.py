@@ -20,15 +20,15 @@ import numpy as np
 import torch
 from record import Record, spread
 
-from d2lbert import data
+from d2lbert import data, get_model
 from d2lbert.data.batching import pad
-from d2lbert.data.choices import ask_the_other
 from d2lbert.data.examples import ChoiceQuestion
+from d2lbert.data.readers.choices import ask_the_other
 from d2lbert.tasks.multiple_choice import MultipleChoice
-from d2lbert.torch.finetuning import Training, fine_tune, predict
 from d2lbert.torch.heads import BertForMultipleChoice
 from d2lbert.torch.runtime import best_device, seed_everything, to_tensors
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.evaluation import predict
+from d2lbert.torch.training.finetuning import Training, fine_tune
 
 MISTAKES = 20  # that the result file keeps, to be looked at
 

@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 from record import Record, kept, spread
 
-from d2lbert import data, metrics
+from d2lbert import data, get_model, metrics
 from d2lbert.data.examples import Question
 from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, evaluate, fine_tune, predict
 from d2lbert.torch.heads import BertForQuestionAnswering
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.evaluation import evaluate, predict
+from d2lbert.torch.training.finetuning import Training, fine_tune
 
 SPANS = Training(epochs=2, batch_size=8, learning_rate=1.5e-4, max_length=256)
 NO_ANSWER = Training(epochs=1, batch_size=8, learning_rate=1e-4, max_length=256)

@@ -17,14 +17,14 @@ from typing import Any
 
 from record import ROOT, Record, kept, spread
 
-from d2lbert import data
-from d2lbert.tasks.named import fitting_examples, named_task
+from d2lbert import data, get_model
+from d2lbert.tasks.table import fitting_examples, named_task
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, evaluate, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.evaluation import evaluate
+from d2lbert.torch.training.finetuning import Training, fine_tune
 
 EVERY = 10  # one training example of so many chooses the epoch, where there is no test split
 FIRST_EPOCHS = 2  # on the set that comes before

@@ -1,10 +1,10 @@
 """Fine-tuning against a loop with ``transformers``: real tokens a second on SST-2 and CoNLL-2003, with MiniLM.
 
-Ours is :func:`d2lbert.torch.finetuning.fine_tune` as it is, with packed rows. The other side is the usual loop around
-``BertForSequenceClassification`` or ``BertForTokenClassification`` with fused attention (SDPA): the same texts in the
-same random order, each batch padded to its longest text. Both have the same weights, dropout, fused AdamW with the same
-groups, warm-up, linear decay and clipping. They take turns, block by block of a few steps, in one process; a block
-begins with new moments of AdamW on both sides. Tokenizing is done before; laying out a batch is timed.
+Ours is :func:`d2lbert.torch.training.finetuning.fine_tune` as it is, with packed rows. The other side is the usual loop
+around ``BertForSequenceClassification`` or ``BertForTokenClassification`` with fused attention (SDPA): the same texts
+in the same random order, each batch padded to its longest text. Both have the same weights, dropout, fused AdamW with
+the same groups, warm-up, linear decay and clipping. They take turns, block by block of a few steps, in one process; a
+block begins with new moments of AdamW on both sides. Tokenizing is done before; laying out a batch is timed.
 
 Before the timing, with dropout off, the losses of the first step and the mean losses of a few steps are compared.
 
@@ -29,18 +29,17 @@ import transformers
 from record import Record
 from torch import Tensor, nn
 
-from d2lbert import data
+from d2lbert import data, get_model
 from d2lbert.data.batching import pack, pad
 from d2lbert.tasks.base import IGNORED, Input, Task
-from d2lbert.tasks.named import named_task
+from d2lbert.tasks.table import named_task
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
-from d2lbert.torch.losses import compute_loss
-from d2lbert.torch.optim import decay_groups, linear_warmup_and_decay
 from d2lbert.torch.runtime import autocast, seed_everything, to_tensors
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.finetuning import Training, fine_tune
+from d2lbert.torch.training.losses import compute_loss
+from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay
 
 DATA = {"sst2": "classification", "conll2003": "tagging"}
 PRECISIONS = ("float32", "bfloat16")

@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 from record import ROOT, Record, kept, spread
 
-from d2lbert import data
+from d2lbert import data, get_model
 from d2lbert.tasks.base import Task
-from d2lbert.tasks.named import named_task
+from d2lbert.tasks.table import named_task
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, fine_tune
+from d2lbert.torch.encoder import initialize
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
-from d2lbert.torch.transformer import initialize
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.finetuning import Training, fine_tune
 
 DATA = {"sst2": "classification", "mrpc": "pair", "rte": "pair"}
 RAW = Training(epochs=3, batch_size=16, learning_rate=3e-4, warmup=0.0, bias_correction=False, max_length=96)

@@ -10,7 +10,8 @@ import dataclasses
 from record import Record
 
 from d2lbert import data
-from d2lbert.data.vectors import WordVectors, glove
+from d2lbert.data.glove import glove
+from d2lbert.tasks.similarity import WordVectors
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2lbert import data
 from d2lbert.tasks.base import Loss
-from d2lbert.tasks.named import named_task
+from d2lbert.tasks.table import named_task
 from d2lbert.text import split_words
 from d2lbert.torch.elmo import ScalarMix
 from d2lbert.torch.runtime import seed_everything

@@ -29,19 +29,18 @@ from record import ROOT, Record
 from torch import Tensor
 
 from d2lbert import data
-from d2lbert.config import preset
-from d2lbert.data.causal import CausalData
-from d2lbert.data.corpus import corpus_files, learn_vocabulary
-from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
-from d2lbert.data.shards import INDEX_FILE, Preparation, TokenShards, prepare
-from d2lbert.files import writable_folder
-from d2lbert.gpt_config import gpt_preset
+from d2lbert.config import gpt_preset, preset
+from d2lbert.data.pretraining.batches import PretrainingData, PretrainingSettings
+from d2lbert.data.pretraining.causal import CausalData
+from d2lbert.data.pretraining.corpus import corpus_files, learn_vocabulary
+from d2lbert.data.pretraining.shards import INDEX_FILE, Preparation, TokenShards, prepare
+from d2lbert.storage.files import writable_folder
 from d2lbert.text import WordPiece
+from d2lbert.torch.generation import Sampling
 from d2lbert.torch.gpt import Gpt, continue_texts
 from d2lbert.torch.pretraining import BertForPretraining
-from d2lbert.torch.pretraining_loop import LOG, Pretraining, Trainer
 from d2lbert.torch.runtime import PRECISIONS, seed_everything
-from d2lbert.torch.sampling import Sampling
+from d2lbert.torch.training.pretraining import LOG, Pretraining, Trainer
 
 VOCABULARY, LENGTH, BATCH, SEED = 8192, 128, 32, 0
 LEARNING_RATE, FIRST_WEIGHTS = 3e-3, 0.08

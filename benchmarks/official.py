@@ -21,17 +21,15 @@ from typing import Any
 
 from record import ROOT, Record, kept
 
-from d2lbert import UserError
-from d2lbert.data.download import DownloadError, download
-from d2lbert.data.formats import read_file
-from d2lbert.data.manifest import DataFile
-from d2lbert.data.registry import cache_folder
-from d2lbert.files import sha256_of, write_text
-from d2lbert.tasks.named import named_task
+from d2lbert import UserError, get_model
+from d2lbert.data.readers.formats import read_file
+from d2lbert.storage.download import DownloadError, download
+from d2lbert.storage.files import sha256_of, write_text
+from d2lbert.storage.places import cache_folder
+from d2lbert.tasks.table import named_task
 from d2lbert.torch import heads
-from d2lbert.torch.finetuning import Training, fine_tune
 from d2lbert.torch.runtime import best_device, seed_everything
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.finetuning import Training, fine_tune
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
@@ -90,7 +88,7 @@ def provide(address: str, folder: Path, columns: int = 0) -> tuple[Path, str]:
     if not source.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            download(DataFile(source.name, url, "", 0), source)
+            download(url, source)
         except DownloadError as error:
             raise UserError(f"{source.name} cannot be had: {error}; put {url} into {folder}") from None
     path = source

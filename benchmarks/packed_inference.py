@@ -26,7 +26,7 @@ from d2lbert.data.batching import pack, pad
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.runtime import to_tensors
-from d2lbert.weights import canonical_name
+from d2lbert.weights.folder import canonical_name
 from d2lbert.zoo import locate
 
 BATCH = 32

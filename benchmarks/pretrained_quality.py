@@ -23,13 +23,13 @@ from record import Record
 
 from d2lbert import data
 from d2lbert.data.examples import MinimalPair
-from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
-from d2lbert.data.shards import TokenShards
+from d2lbert.data.pretraining.batches import PretrainingData, PretrainingSettings
+from d2lbert.data.pretraining.shards import TokenShards
 from d2lbert.text import WordPiece
 from d2lbert.torch.masked_words import pseudo_log_likelihoods, pseudo_perplexity
 from d2lbert.torch.pretraining import BertForPretraining
-from d2lbert.torch.pretraining_loop import Pretraining, Trainer
 from d2lbert.torch.runtime import best_device
+from d2lbert.torch.training.pretraining import Pretraining, Trainer
 
 LENGTH = 128
 

@@ -24,17 +24,18 @@ from record import ROOT, Record, kept, spread
 
 from d2lbert import data
 from d2lbert.config import preset
-from d2lbert.data.masking import MaskingRates
-from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
-from d2lbert.data.shards import TokenShards
-from d2lbert.tasks.named import named_task
+from d2lbert.data.pretraining.batches import PretrainingData, PretrainingSettings
+from d2lbert.data.pretraining.masking import MaskingRates
+from d2lbert.data.pretraining.shards import TokenShards
+from d2lbert.tasks.table import named_task
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, evaluate, fine_tune
+from d2lbert.torch.encoder import initialize
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.pretraining import BertForPretraining
-from d2lbert.torch.pretraining_loop import Pretraining, Trainer
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
-from d2lbert.torch.transformer import initialize
+from d2lbert.torch.training.evaluation import evaluate
+from d2lbert.torch.training.finetuning import Training, fine_tune
+from d2lbert.torch.training.pretraining import Pretraining, Trainer
 
 TASKS = {"sst2": "classification", "sick": "pair"}
 MAX_LENGTH, BATCH_SIZE = 64, 32

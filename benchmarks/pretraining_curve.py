@@ -21,7 +21,7 @@ from record import Record
 from scipy.optimize import curve_fit
 
 from d2lbert import UserError
-from d2lbert.torch.pretraining_loop import CHECKPOINTS, LOG
+from d2lbert.torch.training.pretraining import CHECKPOINTS, LOG
 
 FEWEST = 6  # points for a law
 MILLION = 1e6

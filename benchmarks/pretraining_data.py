@@ -35,10 +35,10 @@ from pretraining_loop_recipe import LoopRecipe
 from record import Record
 
 from d2lbert import data
-from d2lbert.data.masking import Masking
-from d2lbert.data.pretraining import PretrainingData, PretrainingSettings
-from d2lbert.data.shards import Preparation, TokenShards, prepare
-from d2lbert.data.tokenizing import CorpusTokenizer
+from d2lbert.data.pretraining.batches import PretrainingData, PretrainingSettings
+from d2lbert.data.pretraining.masking import Masking
+from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
+from d2lbert.data.pretraining.tokenizing import CorpusTokenizer
 from d2lbert.text import SPECIAL_TOKENS, WordPiece
 from d2lbert.zoo import locate
 

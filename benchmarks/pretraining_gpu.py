@@ -24,9 +24,9 @@ from record import Record
 
 from d2lbert.config import PRESETS, BertConfig
 from d2lbert.data.batching import Batch
-from d2lbert.data.pretraining import PretrainingBatch
-from d2lbert.torch.optim import decay_groups
+from d2lbert.data.pretraining.batches import PretrainingBatch
 from d2lbert.torch.runtime import autocast, best_device, compile_blocks
+from d2lbert.torch.training.optim import decay_groups
 
 VOCAB_SIZE = 30522
 MASKED = 0.15

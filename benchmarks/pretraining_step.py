@@ -28,13 +28,13 @@ from torch import Tensor, nn
 from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.batching import Batch
-from d2lbert.data.masking import Masking
-from d2lbert.data.pretraining import PretrainingBatch, PretrainingData, PretrainingSettings
-from d2lbert.data.shards import Preparation, TokenShards, prepare
+from d2lbert.data.pretraining.batches import PretrainingBatch, PretrainingData, PretrainingSettings
+from d2lbert.data.pretraining.masking import Masking
+from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
 from d2lbert.text import WordPiece
-from d2lbert.torch.optim import decay_groups
 from d2lbert.torch.pretraining import BertForPretraining, pretraining_losses
 from d2lbert.torch.runtime import to_device, to_tensors
+from d2lbert.torch.training.optim import decay_groups
 from d2lbert.zoo import locate
 
 LENGTH = 128

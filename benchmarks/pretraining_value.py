@@ -18,15 +18,15 @@ from typing import Any
 from finetune_tasks import SENTENCES, read
 from record import ROOT, Record, kept, spread
 
-from d2lbert import data
-from d2lbert.files import sha256_of
-from d2lbert.tasks.named import named_task
-from d2lbert.torch.finetuning import Training, evaluate, fine_tune
+from d2lbert import data, get_model
+from d2lbert.storage.files import sha256_of
+from d2lbert.tasks.table import named_task
+from d2lbert.torch.encoder import initialize
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
-from d2lbert.torch.transformer import initialize
-from d2lbert.weights import WEIGHTS_FILE
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.evaluation import evaluate
+from d2lbert.torch.training.finetuning import Training, fine_tune
+from d2lbert.weights.folder import WEIGHTS_FILE
 
 LEARNING_RATES = (3e-4, 1e-3, 2e-3)
 

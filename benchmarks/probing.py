@@ -18,16 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from record import Record
 
-from d2lbert import UserError, data
-from d2lbert.data.tag_schemes import split_tag
+from d2lbert import UserError, data, get_model
+from d2lbert.data.readers.tag_schemes import split_tag
 from d2lbert.tasks.classification import Classification
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.finetuning import Training, fine_tune
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.probing import control_labels, probe_accuracy, word_vectors
 from d2lbert.torch.runtime import PRECISIONS, best_device, seed_everything
-from d2lbert.zoo import get_model
+from d2lbert.torch.training.finetuning import Training, fine_tune
 
 SETS = {"part of speech": "brown", "entity type": "conll2003"}
 LONGEST = 60  # words of a sentence

@@ -22,9 +22,9 @@ from d2lbert.data.examples import Question
 from d2lbert.data.facts import TALKS, mislead
 from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.text import WordPiece
-from d2lbert.torch.finetuning import predict
 from d2lbert.torch.heads import BertForQuestionAnswering
 from d2lbert.torch.runtime import best_device
+from d2lbert.torch.training.evaluation import predict
 
 SHOWN = 12  # misled answers that the result file keeps
 

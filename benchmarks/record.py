@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from d2lbert.files import write_text
+from d2lbert.storage.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert import data
-from d2lbert.config import ElmoConfig
-from d2lbert.data.sentences import SentenceBatches, read_sentences, word_vocabulary
+from d2lbert.config import ElmoConfig, Seq2SeqConfig, transformer_preset
+from d2lbert.data.elmo import SentenceBatches, read_sentences, word_vocabulary
 from d2lbert.data.translation import EncodedPair, PairBatches, encode_pairs, learn_vocabulary, pad_ids
 from d2lbert.torch.elmo import BidirectionalLanguageModel, CharacterCnn, Elmo
+from d2lbert.torch.encoder import SinusoidalPositions
 from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.seq2seq import Seq2Seq
-from d2lbert.torch.transformer import SinusoidalPositions
-from d2lbert.torch.translation import Transformer, label_smoothing_loss
-from d2lbert.translation_config import Seq2SeqConfig, transformer_preset
+from d2lbert.torch.transformer import Transformer
+from d2lbert.torch.translation import label_smoothing_loss
 
 TOKENS = 2048
 # A step of training on the next batch; returns how many real tokens it predicted.

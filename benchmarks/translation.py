@@ -18,17 +18,17 @@ from typing import Any
 import torch
 from record import ROOT, Record
 
-from d2lbert import checkpoints, data, metrics
+from d2lbert import data, metrics
+from d2lbert.config import Seq2SeqConfig, transformer_preset
 from d2lbert.data.examples import Translation
 from d2lbert.data.translation import EncodedPair, encode_pairs, encode_source, learn_vocabulary
+from d2lbert.storage import checkpoints
 from d2lbert.text import BytePairEncoding
-from d2lbert.torch.decoding import translate
+from d2lbert.torch.encoder import count_parameters
 from d2lbert.torch.runtime import best_device, seed_everything
 from d2lbert.torch.seq2seq import Seq2Seq
-from d2lbert.torch.sequence_training import SequenceTraining, train_sequences
-from d2lbert.torch.transformer import count_parameters
-from d2lbert.torch.translation import Transformer
-from d2lbert.translation_config import Seq2SeqConfig, transformer_preset
+from d2lbert.torch.transformer import Transformer
+from d2lbert.torch.translation import SequenceTraining, train_sequences, translate
 
 # The highest learning rates, at the end of the warm-up.
 LEARNING_RATES = {"transformer": 3e-3, "seq2seq": 2e-3}

@@ -19,7 +19,7 @@ from record import Record
 
 from d2lbert import data
 from d2lbert.data.skipgrams import Windows
-from d2lbert.data.vectors import WordVectors
+from d2lbert.tasks.similarity import WordVectors
 from d2lbert.text import Vocabulary, split_words
 from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.word_vectors import Cbow, FastText, SkipGram, train

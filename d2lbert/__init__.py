@@ -13,7 +13,7 @@ __all__ = ["UserError", "__version__", "get_model"]
 
 
 def get_model(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """See :func:`d2lbert.zoo.get_model`. Imported on first use, so that ``import d2lbert`` loads no framework."""
-    from d2lbert.zoo import get_model as implementation
+    """See :func:`d2lbert.models.get_model`. Imported on first use, so that ``import d2lbert`` loads no framework."""
+    from d2lbert.models import get_model as implementation
 
     return implementation(*args, **kwargs)

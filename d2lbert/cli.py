@@ -8,41 +8,29 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from d2lbert import data
+from d2lbert.commands.data import fetch_data, list_data
+from d2lbert.commands.finetune import evaluate, finetune, predict
+from d2lbert.commands.models import list_models
+from d2lbert.commands.pretrain import pretrain
 from d2lbert.errors import INTERRUPTED, UserError
-from d2lbert.finetune_commands import evaluate, finetune, predict
-from d2lbert.models_command import list_models
-from d2lbert.pretrain_command import pretrain
 
 # Newer versions of Typer carry their own copy of click; this is the public way to its base exception in all of them.
 _UsageError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
+data_app.command("list")(list_data)
+data_app.command("fetch")(fetch_data)
 app.add_typer(data_app, name="data")
 app.command()(pretrain)
 app.command()(finetune)
 app.command()(evaluate)
 app.command()(predict)
 app.command("models")(list_models)
-
-
-@data_app.command("list")
-def list_data() -> None:
-    """Show every data set: task, size, licence, and where it would be read from."""
-    for entry in data.describe():
-        size = f"{entry['size'] / 1e6:.1f} MB"
-        print(f"{entry['name']:20} {size:>9}  {entry['where']:10}  {entry['task']}  [{entry['licence']}]")
-
-
-@data_app.command("fetch")
-def fetch_data(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Download a data set, check it, and print its folder."""
-    print(data.fetch(name))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

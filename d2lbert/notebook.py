@@ -14,8 +14,8 @@ from typing import Any
 
 from IPython.display import Markdown, display
 
-from d2lbert.data.manifest import home
 from d2lbert.errors import UserError
+from d2lbert.storage.places import home
 
 _RESULTS = Path("results")
 

@@ -15,7 +15,7 @@ from d2lbert.data.examples import (
     WordInContext,
     WordPair,
 )
-from d2lbert.data.formats import read_file
+from d2lbert.data.readers.formats import read_file
 from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
 
 __all__ = [

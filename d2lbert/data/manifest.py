@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.errors import UserError, unknown_name
+from d2lbert.storage.places import home
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,6 @@ class DataSet:
     def size(self) -> int:
         """Bytes of all files together."""
         return sum(file.size for file in self.files)
-
-
-def home() -> Path:
-    """Return the folder of ``manifest.toml`` and ``samples``: in the installed package, or else in the checkout."""
-    package = Path(__file__).resolve().parent
-    bundled = package / "_bundled"
-    return bundled if bundled.is_dir() else package.parent.parent / "data"
 
 
 def read_manifest(folder: Path) -> dict[str, DataSet]:

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data import formats, readers, tagged
-from d2lbert.data.download import DownloadError, download
-from d2lbert.data.manifest import DataFile, DataSet, data_set, home, read_manifest
+from d2lbert.data.manifest import DataFile, DataSet, data_set, read_manifest
+from d2lbert.data.readers import corpora, formats, tags, words
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.files import sha256_of
+from d2lbert.storage.download import DownloadError, download
+from d2lbert.storage.files import sha256_of
+from d2lbert.storage.places import cache_folder, home
 
 
 class SampleDataWarning(UserWarning):
@@ -109,14 +110,6 @@ def describe() -> list[dict[str, Any]]:
     return rows
 
 
-def cache_folder() -> Path:
-    """Return the folder for downloaded files: ``$D2LBERT_CACHE``, or the system's cache folder."""
-    import pooch
-
-    chosen = os.environ.get("D2LBERT_CACHE")
-    return Path(chosen).expanduser() if chosen else Path(pooch.os_cache("d2lbert"))
-
-
 def _examples(name: str, split: str) -> Iterator[Any]:
     entry = data_set(name)
     if not entry.format:
@@ -175,9 +168,9 @@ def _sample_notice(entry: DataSet, reason: str) -> str:
 
 def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:
     if format == "wic":  # a file of texts and a file of answers
-        return readers.words_in_context(paths[0], paths[1])
+        return words.words_in_context(paths[0], paths[1])
     if format == "parallel":
-        return readers.translations(paths[0], paths[1])
+        return corpora.translations(paths[0], paths[1])
     reader = _READERS[format]
     return (example for path in paths for example in reader(path))
 
@@ -188,11 +181,11 @@ _READERS: dict[str, Any] = {
     **formats.READERS["multiple_choice"],
     **formats.READERS["question_answering"],
     **formats.READERS["classification"],  # last: a named set in "glue-tsv" holds single sentences
-    "paragraphs": readers.paragraphs,
-    "analogies": readers.analogies,
-    "word-pairs": readers.word_pairs,
-    "blimp": readers.minimal_pairs,
-    "brown": tagged.brown,
+    "paragraphs": corpora.paragraphs,
+    "analogies": words.analogies,
+    "word-pairs": words.word_pairs,
+    "blimp": corpora.minimal_pairs,
+    "brown": tags.brown,
 }
 
 
@@ -225,7 +218,7 @@ def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
     if os.environ.get("D2LBERT_OFFLINE") == "1":
         raise _not_available(entry, file, "D2LBERT_OFFLINE=1 forbids the network")
     try:
-        download(file, folder / file.name)
+        download(file.url, folder / file.name, file.sha256, file.size)
     except DownloadError as error:
         raise _not_available(entry, file, str(error)) from None
     except OSError as error:

@@ -16,7 +16,7 @@ import numpy as np
 from mxnet import Context, nd
 from mxnet.gluon import nn
 
-from d2lbert.mxnet.hybrid import Block, is_array, operations
+from d2lbert.mxnet.blocks import Block, is_array, operations
 
 # Array or symbol: MXNet has no types that a checker could read.
 Tensor = Any

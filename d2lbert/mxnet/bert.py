@@ -14,12 +14,13 @@ import numpy as np
 from mxnet import nd
 from mxnet.gluon import nn
 
-from d2lbert import weights
-from d2lbert.config import BertConfig
+from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, same_sequence
-from d2lbert.mxnet.hybrid import Block, shared_names
-from d2lbert.mxnet.transformer import TransformerEncoder, initialize
+from d2lbert.mxnet.blocks import Block, shared_names
+from d2lbert.mxnet.encoder import TransformerEncoder, initialize
+from d2lbert.weights.bert import bert_names, with_pooler
+from d2lbert.weights.folder import CONFIG_FILE, read_tensors, select, write_folder
 
 
 @dataclass
@@ -168,30 +169,30 @@ class BertModel(Block):
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
-        from d2lbert.zoo import locate
+        from d2lbert.zoo.folders import locate
 
         path = locate(folder)
-        model = cls(BertConfig.from_json(path / weights.CONFIG_FILE))
-        model.load_tensors(weights.with_pooler(weights.read_tensors(path), model.tensors, path), path)
+        model = cls(BertConfig.from_json(path / CONFIG_FILE))
+        model.load_tensors(with_pooler(read_tensors(path), model.tensors, path), path)
         return model
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         parameters = shared_names(self)
         shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-        chosen = weights.select(tensors, weights.bert_names(self.config.num_hidden_layers), shapes, origin)
+        chosen = select(tensors, bert_names(self.config.num_hidden_layers), shapes, origin)
         for name, array in chosen.items():
             parameters[name].set_data(nd.array(array))
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
         parameters = shared_names(self)
-        names = weights.bert_names(self.config.num_hidden_layers)
+        names = bert_names(self.config.num_hidden_layers)
         return {theirs: parameters[ours].data().asnumpy() for ours, theirs in names.items()}
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` so that ``transformers.BertModel`` loads them."""
-        weights.write_folder(folder, self.config, self.tensors())
+        write_folder(folder, self.config, self.tensors())
 
 
 def _keep(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:

@@ -17,10 +17,11 @@ import numpy as np
 from mxnet import gluon, nd
 from mxnet.gluon import nn
 
-from d2lbert.config import ElmoConfig
+from d2lbert.config.elmo import ElmoConfig
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights import OPTIONS_FILE, elmo_parameters, read_elmo, read_tensors, select
-from d2lbert.zoo import locate
+from d2lbert.weights.elmo import elmo_parameters, read_elmo
+from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select
+from d2lbert.zoo.folders import locate
 
 State = tuple[nd.NDArray, nd.NDArray]  # projected state (B, D) and cell (B, C) of one layer
 

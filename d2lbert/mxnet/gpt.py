@@ -18,13 +18,14 @@ import numpy as np
 from mxnet import init, nd
 from mxnet.gluon import nn
 
-from d2lbert import gpt_weights, weights
+from d2lbert.config.gpt import GptConfig
 from d2lbert.errors import UserError
-from d2lbert.gpt_config import GptConfig
 from d2lbert.mxnet.attention import Tensor, causal_mask, same_sequence
-from d2lbert.mxnet.hybrid import Block, shared_names
-from d2lbert.mxnet.transformer import TransformerEncoder, initialize
-from d2lbert.zoo import locate
+from d2lbert.mxnet.blocks import Block, shared_names
+from d2lbert.mxnet.encoder import TransformerEncoder, initialize
+from d2lbert.weights.folder import CONFIG_FILE, read_tensors, write_folder
+from d2lbert.weights.gpt import from_hugging_face, to_hugging_face
+from d2lbert.zoo.folders import locate
 
 
 @dataclass
@@ -167,23 +168,23 @@ class Gpt(Block):
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
         path = locate(folder)
-        model = cls(GptConfig.from_json(path / weights.CONFIG_FILE))
-        model.load_tensors(weights.read_tensors(path), path)
+        model = cls(GptConfig.from_json(path / CONFIG_FILE))
+        model.load_tensors(read_tensors(path), path)
         return model
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         parameters = shared_names(self)
         shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-        found = gpt_weights.from_hugging_face(tensors, shapes, self.config.n_layer, origin)
+        found = from_hugging_face(tensors, shapes, self.config.n_layer, origin)
         for name, array in found.items():
             parameters[name].set_data(nd.array(array))
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
         parameters = {name: parameter.data().asnumpy() for name, parameter in shared_names(self).items()}
-        return gpt_weights.to_hugging_face(parameters, self.config.n_layer)
+        return to_hugging_face(parameters, self.config.n_layer)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` so that ``transformers.GPT2LMHeadModel`` loads them."""
-        weights.write_folder(folder, self.config, self.tensors())
+        write_folder(folder, self.config, self.tensors())

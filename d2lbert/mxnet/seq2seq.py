@@ -14,9 +14,9 @@ from pathlib import Path
 from mxnet import gluon, init, nd
 from mxnet.gluon import nn
 
+from d2lbert.config.translation import Seq2SeqConfig
 from d2lbert.mxnet.attention import AdditiveAttention, DotProductAttention, Tensor
-from d2lbert.mxnet.model_folder import load_model, save_model
-from d2lbert.translation_config import Seq2SeqConfig
+from d2lbert.mxnet.folder import load_model, save_model
 
 # The state of a stack of layers: one array (N, B, D) for a GRU, two for an LSTM (hidden state and memory cell).
 Recurrent = tuple[Tensor, ...]

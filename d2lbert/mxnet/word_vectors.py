@@ -13,7 +13,7 @@ import numpy as np
 from mxnet import autograd, gluon, init, nd
 
 from d2lbert.data.skipgrams import PADDING, Batch
-from d2lbert.data.subwords import SubwordTable
+from d2lbert.text.subwords import SubwordTable
 
 
 def negative_sampling_loss(given: nd.NDArray, target: nd.NDArray, noise: nd.NDArray) -> nd.NDArray:

@@ -21,7 +21,7 @@ IGNORED = -100
 
 
 class Loss(enum.Enum):
-    """What the loop makes small. Each is a few lines in :mod:`d2lbert.torch.losses`."""
+    """What the loop makes small. Each is a few lines in :mod:`d2lbert.torch.training.losses`."""
 
     LABEL = "cross-entropy of the label of a text; target: its index"
     SCORE = "squared error of the one output of a text; target: a number"

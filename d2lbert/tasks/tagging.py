@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from d2lbert.data.examples import TaggedSentence
-from d2lbert.data.tag_schemes import entities, split_tag
+from d2lbert.data.readers.tag_schemes import entities, split_tag
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss, places_of, softmax
 from d2lbert.text import Encoding, Tokenizer
@@ -101,7 +101,7 @@ def entity_scores(targets: Sequence[Sequence[str]], predictions: Sequence[Sequen
     zero is 0.
 
     Args:
-        targets, predictions: the tags of each sentence, in any scheme of :mod:`d2lbert.data.tag_schemes`.
+        targets, predictions: the tags of each sentence, in any scheme of :mod:`d2lbert.data.readers.tag_schemes`.
 
     Raises:
         UserError: a sentence has another number of tags than its prediction.

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from d2lbert.errors import UserError
-from d2lbert.files import write_text
+from d2lbert.storage.files import write_text
 from d2lbert.text.merges import Pair, merge_pairs, replace_pair
 
 _BYTES = 256

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.errors import UserError
-from d2lbert.files import write_text
+from d2lbert.storage.files import write_text
 from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble_batch
 
 TOKENIZER_FILE = "tokenizer.json"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from d2lbert.errors import UserError
-from d2lbert.files import write_text
+from d2lbert.storage.files import write_text
 from d2lbert.text.encoding import (
     CLS,
     MASK,

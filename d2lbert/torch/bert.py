@@ -12,12 +12,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from d2lbert import weights
-from d2lbert.config import BertConfig
+from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.torch.attention import same_sequence
-from d2lbert.torch.model_folder import HuggingFaceEncoder
-from d2lbert.torch.transformer import TransformerEncoder, initialize
+from d2lbert.torch.encoder import TransformerEncoder, initialize
+from d2lbert.torch.folder import HuggingFaceEncoder
+from d2lbert.weights.bert import bert_names
 
 
 @dataclass
@@ -185,7 +185,7 @@ class BertModel(TextEncoder):
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
-        return weights.bert_names(self.config.num_hidden_layers)
+        return bert_names(self.config.num_hidden_layers)
 
 
 def encoder_of(config: BertConfig) -> TransformerEncoder:

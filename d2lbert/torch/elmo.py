@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from d2lbert.config import ElmoConfig
-from d2lbert.files import write_text
+from d2lbert.config.elmo import ElmoConfig
+from d2lbert.storage.files import write_text
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights import OPTIONS_FILE, elmo_parameters, read_elmo, read_tensors, select, write_tensors
-from d2lbert.zoo import locate
+from d2lbert.weights.elmo import elmo_parameters, read_elmo
+from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select, write_tensors
+from d2lbert.zoo.folders import locate
 
 State = tuple[Tensor, Tensor]  # projected state (B, D) and cell (B, C) of one layer
 

@@ -20,18 +20,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from d2lbert import gpt_weights, weights
-from d2lbert.data.causal import CausalBatch
+from d2lbert.config.gpt import GptConfig
+from d2lbert.data.pretraining.causal import CausalBatch
 from d2lbert.errors import UserError
-from d2lbert.gpt_config import GptConfig
 from d2lbert.text import SEP, WordPiece
 from d2lbert.torch.attention import causal_mask, same_sequence
-from d2lbert.torch.decoding import Hypothesis
-from d2lbert.torch.pretrainable import Pretrainable
+from d2lbert.torch.encoder import KeyValueCache, TransformerEncoder, initialize
+from d2lbert.torch.generation import Hypothesis, Sampling, sample
 from d2lbert.torch.runtime import to_device, to_tensors
-from d2lbert.torch.sampling import Sampling, sample
-from d2lbert.torch.transformer import KeyValueCache, TransformerEncoder, initialize
-from d2lbert.zoo import locate
+from d2lbert.torch.training.pretraining import Pretrainable
+from d2lbert.weights.folder import CONFIG_FILE, read_tensors, write_folder
+from d2lbert.weights.gpt import from_hugging_face, to_hugging_face
+from d2lbert.zoo.folders import locate
 
 
 @dataclass
@@ -207,24 +207,24 @@ class Gpt(Pretrainable):
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
         path = locate(folder)
-        model = cls(GptConfig.from_json(path / weights.CONFIG_FILE))
-        model.load_tensors(weights.read_tensors(path), path)
+        model = cls(GptConfig.from_json(path / CONFIG_FILE))
+        model.load_tensors(read_tensors(path), path)
         return model.eval()
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         shapes = {name: tuple(value.shape) for name, value in self.state_dict().items()}
-        found = gpt_weights.from_hugging_face(tensors, shapes, self.config.n_layer, origin)
+        found = from_hugging_face(tensors, shapes, self.config.n_layer, origin)
         self.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in found.items()})
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
         parameters = {name: value.detach().float().cpu().numpy() for name, value in self.state_dict().items()}
-        return gpt_weights.to_hugging_face(parameters, self.config.n_layer)
+        return to_hugging_face(parameters, self.config.n_layer)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` so that ``transformers.GPT2LMHeadModel`` loads them."""
-        weights.write_folder(folder, self.config, self.tensors())
+        write_folder(folder, self.config, self.tensors())
 
     def generate(
         self, prompts: Sequence[Sequence[int]], max_length: int = 64, sampling: Sampling | None = None

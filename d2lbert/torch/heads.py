@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from d2lbert import weights
-from d2lbert.config import read_json
 from d2lbert.errors import UserError
+from d2lbert.storage.files import read_json
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.torch.bert import TextEncoder
-from d2lbert.torch.encoders import encoder_class
-from d2lbert.torch.transformer import initialize
-from d2lbert.zoo import locate
+from d2lbert.torch.encoder import initialize
+from d2lbert.torch.relatives import encoder_class
+from d2lbert.weights.folder import CONFIG_FILE, read_tensors, select, write_folder
+from d2lbert.zoo.folders import locate
 
 
 class _BertWithHead(nn.Module):
@@ -54,17 +54,17 @@ class _BertWithHead(nn.Module):
             UserError: damaged label names in ``config.json``, another head, none in the weights, or they do not fit.
         """
         path = locate(folder)
-        encoder = encoder_class(str(read_json(path / weights.CONFIG_FILE).get("model_type", "bert")))
-        config = encoder.config_class.from_json(path / weights.CONFIG_FILE)
-        tensors = weights.read_tensors(path)
-        labels = cls._read_labels(path / weights.CONFIG_FILE, tensors)
+        encoder = encoder_class(str(read_json(path / CONFIG_FILE).get("model_type", "bert")))
+        config = encoder.config_class.from_json(path / CONFIG_FILE)
+        tensors = read_tensors(path)
+        labels = cls._read_labels(path / CONFIG_FILE, tensors)
         model = cls(encoder(config), labels)
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)
         state = model.state_dict()
         shapes = {name: tuple(state[name].shape) for name in model._names()}
-        head = weights.select(tensors, model._names(), shapes, path)
+        head = select(tensors, model._names(), shapes, path)
         model.load_state_dict({**state, **{name: torch.from_numpy(array) for name, array in head.items()}})
         return model.eval()
 
@@ -79,7 +79,7 @@ class _BertWithHead(nn.Module):
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
             "label2id": {label: index for index, label in enumerate(self.labels)},
         }
-        weights.write_folder(folder, config, tensors, {**fields, **self._more_fields()})
+        write_folder(folder, config, tensors, {**fields, **self._more_fields()})
 
     def _names(self) -> dict[str, str]:
         """Return the table from our names of the head's parameters to those in a file."""
@@ -218,7 +218,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         Raises:
             UserError: as for the other heads, or ``null_threshold`` is no number.
         """
-        model, path = super().from_pretrained(folder), locate(folder) / weights.CONFIG_FILE
+        model, path = super().from_pretrained(folder), locate(folder) / CONFIG_FILE
         threshold = read_json(path).get("null_threshold")
         if not isinstance(threshold, float | int | None):
             raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from d2lbert import weights
-from d2lbert.config import BertConfig
-from d2lbert.data.pretraining import PretrainingBatch
+from d2lbert.config.bert import BertConfig
+from d2lbert.data.pretraining.batches import PretrainingBatch
 from d2lbert.torch.bert import BertModel, first_places
-from d2lbert.torch.losses import mean_cross_entropy
-from d2lbert.torch.pretrainable import Pretrainable
+from d2lbert.torch.encoder import ACTIVATIONS, initialize
 from d2lbert.torch.runtime import to_device, to_tensors
-from d2lbert.torch.transformer import ACTIVATIONS, initialize
-from d2lbert.zoo import locate
+from d2lbert.torch.training.losses import mean_cross_entropy
+from d2lbert.torch.training.pretraining import Pretrainable
+from d2lbert.weights.folder import CONFIG_FILE, read_tensors, select, write_folder
+from d2lbert.zoo.folders import locate
 
 # Our name on the left, Hugging Face's on the right. The weight of the decoder is that of the word embeddings.
 _HEAD_NAMES = {
@@ -136,8 +136,8 @@ class BertForPretraining(Pretrainable):
             UserError: a file is missing or damaged, the weights have no such heads, or they do not fit.
         """
         path = locate(folder)
-        model = cls(BertConfig.from_json(path / weights.CONFIG_FILE))
-        model.load_tensors(weights.read_tensors(path), path)
+        model = cls(BertConfig.from_json(path / CONFIG_FILE))
+        model.load_tensors(read_tensors(path), path)
         return model.eval()
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
@@ -146,7 +146,7 @@ class BertForPretraining(Pretrainable):
             tensors = {_HEAD_NAMES["decoder_bias"]: tensors[_DECODER_BIAS], **tensors}
         self.bert.load_tensors(tensors, origin)
         state = self.state_dict()
-        chosen = weights.select(tensors, _HEAD_NAMES, {name: tuple(state[name].shape) for name in _HEAD_NAMES}, origin)
+        chosen = select(tensors, _HEAD_NAMES, {name: tuple(state[name].shape) for name in _HEAD_NAMES}, origin)
         self.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()}, strict=False)
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -162,7 +162,7 @@ class BertForPretraining(Pretrainable):
         tensors = self.tensors()
         if half:
             tensors = {name: array.astype(np.float16) for name, array in tensors.items()}
-        weights.write_folder(folder, self.config, tensors, fields)
+        write_folder(folder, self.config, tensors, fields)
 
 
 def pretraining_losses(output: PretrainingOutput, masked_ids: Tensor, next_labels: Tensor) -> PretrainingLosses:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import shutil
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor, nn
 
 from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError, unknown_name
@@ -109,94 +104,3 @@ def ahead(items: Iterator[_Item], depth: int = 2) -> Iterator[_Item]:
 def _take(items: Iterator[_Item]) -> list[_Item]:
     """Return the next item, or nothing at the end."""
     return list(islice(items, 1))
-
-
-@dataclass(frozen=True)
-class World:
-    """This process among all that train one model together.
-
-    Fields:
-        rank: its number, from 0.
-        size: how many there are.
-        sharded: whether each process keeps a part of the weights, gradients and moments (Rajbhandari et al. 2020), or
-            all of them.
-    """
-
-    rank: int = 0
-    size: int = 1
-    sharded: bool = False
-
-    @classmethod
-    def join(cls, sharded: bool = False) -> World:
-        """Meet the other processes that ``torchrun`` has started; alone, and whole, where it has not."""
-        if "WORLD_SIZE" not in os.environ:
-            return cls()
-        if not distributed.is_initialized():
-            backend = "nccl" if torch.cuda.is_available() else "gloo"
-            store, rank, size = next(iter(distributed.rendezvous("env://")))
-            # After a crash torchrun starts all processes again, with a store that may still hold the addresses of the
-            # dead ones; each attempt reads and writes under a name of its own.
-            attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-            store = distributed.PrefixStore(f"attempt {attempt}", store)
-            distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
-        return cls(distributed.get_rank(), distributed.get_world_size(), sharded)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of this process: with several GPUs, each process has its own."""
-        device = best_device()
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if device.type == "cuda" else device
-
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the model whose gradients are averaged over all processes. Make the optimiser after it.
-
-        A sharded model gathers the weights of one block at a time; what stands outside of the blocks, embeddings and
-        heads, is gathered for the whole step.
-        """
-        if self.size == 1:
-            return model
-        if not self.sharded:
-            return DistributedDataParallel(model)
-        mesh = init_device_mesh(self.device.type, (self.size,))
-        for module in list(model.modules()):
-            if isinstance(module, nn.ModuleList):
-                for block in module:
-                    fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)
-        return model
-
-    @contextlib.contextmanager
-    def no_sync(self, model: nn.Module) -> Iterator[None]:
-        """In this context gradients add up and are not yet averaged."""
-        if isinstance(model, DistributedDataParallel):
-            with model.no_sync():
-                yield
-        elif isinstance(model, FSDPModule):
-            model.set_requires_gradient_sync(False)
-            yield
-            model.set_requires_gradient_sync(True)
-        else:
-            yield
-
-    def share(self, value: str = "") -> str:
-        """Return the text that the first process gave."""
-        values = [value]
-        if self.size > 1:
-            distributed.broadcast_object_list(values)
-        return values[0]
-
-    def add(self, values: Tensor) -> Tensor:
-        """Return the sum over all processes."""
-        if self.size > 1:
-            distributed.all_reduce(values)
-        return values
-
-    def wait(self) -> None:
-        """Wait until all processes are here."""
-        if self.size > 1:
-            distributed.barrier()
-
-    def leave(self) -> None:
-        """Part from the other processes."""
-        if distributed.is_initialized():
-            distributed.destroy_process_group()

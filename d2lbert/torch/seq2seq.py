@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from d2lbert.config.translation import Seq2SeqConfig
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention
-from d2lbert.torch.model_folder import load_model, save_model
-from d2lbert.translation_config import Seq2SeqConfig
+from d2lbert.torch.folder import load_model, save_model
 
 # The state of a stack of layers: one tensor (N, B, D) for a GRU, two for an LSTM (hidden state and memory cell).
 Recurrent = tuple[Tensor, ...]

@@ -1,178 +1,35 @@
-"""The Transformer as a whole (Vaswani et al. 2017): embeddings, encoder, decoder, output layer, and its loss.
+"""Training of models that turn one sequence into another, and their use: the Transformer and Seq2Seq as translators.
 
-Shape legend: B batch, M length of the source, L length of the target, D hidden size, V vocabulary of the target.
+Shape legend: B pairs of a batch, M length of the source, L length of the target, V vocabulary of the target.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from tqdm import tqdm
 
+from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches, encode_source, pad_ids
 from d2lbert.errors import UserError
-from d2lbert.torch.model_folder import load_model, save_model
-from d2lbert.torch.transformer import EncoderOutput, SinusoidalPositions, TransformerEncoder
-from d2lbert.torch.transformer_decoder import BlockCache, DecoderOutput, TransformerDecoder
-from d2lbert.translation_config import TransformerConfig
+from d2lbert.storage.files import writable_folder
+from d2lbert.text import BytePairEncoding
+from d2lbert.torch.generation import Decodable, beam_search
+from d2lbert.torch.runtime import seed_everything
+from d2lbert.torch.training.optim import inverse_square_root_decay
+from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
 
-
-@dataclass
-class TransformerOutput:
-    """What :class:`Transformer` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position of the target.
-        encoder, decoder: the outputs of both halves, with their attention weights on request.
-    """
-
-    logits: Tensor
-    encoder: EncoderOutput
-    decoder: DecoderOutput
-
-
-@dataclass
-class TransformerState:
-    """Where decoding stands.
-
-    Fields:
-        caches: one for each block.
-        source_mask: (B, M), True = keep.
-        last: (B,), the token that the first step is given.
-    """
-
-    caches: list[BlockCache]
-    source_mask: Tensor | None
-    last: Tensor
-
-    def select(self, rows: Tensor) -> None:
-        """Keep some rows of the batch, in a new order; a row may come more than once."""
-        for cache in self.caches:
-            cache.select(rows)
-        self.last = self.last.index_select(0, rows)
-        if self.source_mask is not None:
-            self.source_mask = self.source_mask.index_select(0, rows)
-
-
-class Transformer(nn.Module):
-    """From the tokens of a source to scores for the tokens of a target.
-
-    Differs from the paper in that the projections of attention have biases, as in BERT and in torch.nn.
-
-    Args:
-        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.target_embedding = nn.Embedding(config.target_vocab_size, config.hidden_size)
-        self.source_embedding = self.target_embedding
-        if not config.share_embeddings:
-            self.source_embedding = nn.Embedding(config.source_vocab_size, config.hidden_size)
-        self.positions = SinusoidalPositions(
-            config.hidden_size, config.max_position_embeddings, config.hidden_dropout_prob
-        )
-        sizes = (
-            config.hidden_size,
-            config.num_attention_heads,
-            config.intermediate_size,
-            config.hidden_act,
-            config.hidden_dropout_prob,
-            config.attention_probs_dropout_prob,
-            config.layer_norm_eps,
-            config.norm_first,
-            config.norm_first,  # a pre-LN stack ends in a sum of everything before; it wants one LayerNorm more
-        )
-        self.encoder = TransformerEncoder(config.num_encoder_layers, *sizes)
-        self.decoder = TransformerDecoder(config.num_decoder_layers, *sizes)
-        self.output = nn.Linear(config.hidden_size, config.target_vocab_size, bias=False)
-        if config.tie_word_embeddings:
-            self.output.weight = self.target_embedding.weight
-        self.apply(_initialize)
-
-    def forward(
-        self,
-        source_ids: Tensor,
-        target_ids: Tensor,
-        source_mask: Tensor | None = None,
-        target_mask: Tensor | None = None,
-        *,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> TransformerOutput:
-        """Score every position of known targets at once (teacher forcing).
-
-        Args:
-            source_ids: (B, M).  target_ids: (B, L), each begins with the begin token.
-            source_mask: (B, M).  target_mask: (B, L). 1 for a token and 0 for padding; all 1 by default.
-
-        Raises:
-            UserError: a sequence is longer than the table of positions.
-        """
-        encoded = self.encode(source_ids, source_mask, output_hidden_states, output_attentions)
-        state = self._state(encoded.sequence, source_ids, source_mask)
-        decoded = self._decode(target_ids, state, target_mask, output_attentions)
-        return TransformerOutput(self.output(decoded.sequence), encoded, decoded)
-
-    def encode(
-        self,
-        source_ids: Tensor,
-        source_mask: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> EncoderOutput:
-        """Encode sources (B, M) into a memory, ``sequence`` (B, M, D)."""
-        x = self._embed(self.source_embedding, source_ids)
-        return self.encoder(x, _keep(source_mask), output_hidden_states, output_attentions)
-
-    def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> TransformerState:
-        """Encode sources (B, M) and return the state in which no token of the target is known yet."""
-        return self._state(self.encode(source_ids, source_mask).sequence, source_ids, source_mask)
-
-    def step(self, token_ids: Tensor, state: TransformerState) -> Tensor:
-        """Return scores (B, V) of the token that follows ``token_ids`` (B,), the last known; ``state`` moves on."""
-        return self.output(self._decode(token_ids.unsqueeze(1), state).sequence[:, 0])
-
-    def _state(self, memory: Tensor, source_ids: Tensor, source_mask: Tensor | None) -> TransformerState:
-        last = torch.full_like(source_ids[:, 0], self.config.bos_token_id)
-        return TransformerState(self.decoder.start(memory), _keep(source_mask), last)
-
-    def _decode(
-        self,
-        target_ids: Tensor,
-        state: TransformerState,
-        target_mask: Tensor | None = None,
-        output_attentions: bool = False,
-    ) -> DecoderOutput:
-        """Decode (B, L) ids that follow those in the state."""
-        x = self._embed(self.target_embedding, target_ids, state.caches[0].keys.shape[2])
-        return self.decoder(x, state.caches, _keep(target_mask), state.source_mask, output_attentions)
-
-    def _embed(self, embedding: nn.Embedding, token_ids: Tensor, first: int = 0) -> Tensor:
-        """Embed (B, L) ids at positions from ``first`` on: (B, L, D)."""
-        length, longest = first + token_ids.shape[1], self.config.max_position_embeddings
-        if length > longest:
-            raise UserError(f"a sequence of {length} tokens, but the model has {longest} positions: shorten the text")
-        # A sinusoid has a root mean square of 0.7. The factor lifts embeddings of variance 1 / D to that size
-        # (section 3.4).
-        return self.positions(embedding(token_ids) * math.sqrt(self.config.hidden_size), first)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Transformer:
-        """Load a folder that :meth:`save_pretrained` wrote.
-
-        Raises:
-            UserError: a file is missing or damaged, or configuration and weights do not fit.
-        """
-        return load_model(cls, TransformerConfig, folder)
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+_EVALUATION_TOKENS = 4096
+_CHECKPOINTS = "checkpoints"
 
 
 def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoothing: float = 0.1) -> Tensor:
@@ -188,15 +45,208 @@ def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoot
     return functional.cross_entropy(logits[kept], target_ids[kept], label_smoothing=smoothing)
 
 
-def _keep(mask: Tensor | None) -> Tensor | None:
-    return None if mask is None else mask.bool()
+@dataclass(frozen=True)
+class SequenceTraining:
+    """Settings of a run.
+
+    Fields:
+        steps: steps of the optimiser.
+        tokens: positions of the targets in a batch, padding included.
+        learning_rate: its highest value, at the end of the warm-up.
+        warmup_steps: steps during which it rises; then it falls with the root of the number of steps.
+        label_smoothing: share of the probability that the loss asks to be spread over the vocabulary.
+        clip: the largest norm of the gradient.
+        evaluate_every: steps between two looks at the dev set; a checkpoint is written after each.
+        seed: of the order and of dropout.
+    """
+
+    steps: int = 1000
+    tokens: int = 2048
+    learning_rate: float = 1e-3
+    warmup_steps: int = 200
+    label_smoothing: float = 0.1
+    clip: float = 1.0
+    evaluate_every: int = 250
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "tokens", "learning_rate", "warmup_steps", "clip", "evaluate_every"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"training: label_smoothing is {self.label_smoothing}; it must be from 0 to below 1")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"training: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
 
 
-def _initialize(module: nn.Module) -> None:
-    """Xavier's weights for linear layers; embeddings of variance 1 / D, since they are multiplied by sqrt(D)."""
-    if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
-    if isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+def train_sequences(
+    model: Any,
+    train: Sequence[EncodedPair],
+    dev: Sequence[EncodedPair],
+    settings: SequenceTraining,
+    device: torch.device | str = "cpu",
+    folder: str | Path | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> list[dict[str, float]]:
+    """Train with Adam and teacher forcing, and leave the model with its best weights.
+
+    Args:
+        model: a :class:`~d2lbert.torch.Transformer` or :class:`~d2lbert.torch.Seq2Seq`.
+        folder: where checkpoints and the best model go; None keeps nothing.
+        resume: go on from the folder's checkpoint. The outcome is that of a run without the break.
+        progress: show a bar on standard error.
+
+    Returns:
+        A record for each look at the dev set: step, tokens predicted so far, seconds so far, mean training loss since
+        the last look, and ``dev_loss``, the mean of -log p over the tokens of the dev set, without smoothing. Its
+        lowest value decides which weights are best.
+
+    Raises:
+        UserError: a checkpoint to resume from is missing, damaged or of another run; or the loss is no number.
+    """
+    if resume and folder is None:
+        raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
+    path = writable_folder(folder) if folder is not None else None
+    seed_everything(settings.seed)
+    model.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
+    batches, run = PairBatches(train, settings.tokens, settings.seed), _Run()
+    same = _identity(model, settings)
+    if resume and path is not None:
+        run = _resume(path, model, optimizer, same)
+    began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
+    with tqdm(total=settings.steps, initial=run.step, disable=not progress, file=sys.stderr, unit="step") as bar:
+        while run.step < settings.steps:
+            epoch, used = divmod(run.step, len(batches))
+            for batch in islice(batches.epoch(epoch), used, used + settings.steps - run.step):
+                for group in optimizer.param_groups:
+                    factor = inverse_square_root_decay(run.step, settings.warmup_steps)
+                    group["lr"] = settings.learning_rate * factor
+                losses += _step(model, batch, optimizer, settings, device)
+                run.step += 1
+                run.tokens += batch.num_tokens
+                bar.update()
+                if run.step % settings.evaluate_every == 0 or run.step == settings.steps:
+                    run.seconds = time.perf_counter() - began
+                    _look(model, dev, run, float(losses), device)
+                    losses.zero_()
+                    bar.set_postfix_str(f"dev loss {run.history[-1]['dev_loss']:.3f}")
+                    if path is not None:
+                        _keep(model, optimizer, run, same, path)
+    model.load_state_dict(run.best)
+    model.eval()
+    return run.history
+
+
+@dataclass
+class _Run:
+    """Where a run stands: steps, tokens and seconds so far, the records, and the best weights."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+
+def _step(
+    model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: Any
+) -> Tensor:
+    """Take one step of gradient descent and return the loss."""
+    model.train()
+    source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
+    logits = model(source_ids, target_ids[:, :-1], source_mask).logits  # (B, L - 1, V)
+    loss = label_smoothing_loss(logits, target_ids[:, 1:], target_mask[:, 1:], settings.label_smoothing)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+    optimizer.step()
+    return loss.detach()
+
+
+def _look(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, device: Any) -> None:
+    """Add a record to the history, and keep the weights if they are the best so far."""
+    before = int(run.history[-1]["step"]) if run.history else 0
+    loss = losses / (run.step - before)
+    if not math.isfinite(loss):
+        raise UserError(f"the loss became {loss}: lower the learning rate")
+    dev_loss = evaluate_sequences(model, dev, device)
+    if not run.history or dev_loss < min(record["dev_loss"] for record in run.history):
+        run.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    times = {"step": run.step, "tokens": run.tokens, "seconds": run.seconds}
+    run.history.append({**times, "loss": loss, "dev_loss": dev_loss})
+
+
+@torch.inference_mode()
+def evaluate_sequences(model: Any, pairs: Sequence[EncodedPair], device: torch.device | str = "cpu") -> float:
+    """Return the mean of -log p over all tokens of the targets, without smoothing; exp of it is the perplexity."""
+    model.eval()
+    total, tokens = 0.0, 0
+    for batch in PairBatches(pairs, _EVALUATION_TOKENS).in_order():
+        source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
+        logits = model(source_ids, target_ids[:, :-1], source_mask).logits
+        loss = label_smoothing_loss(logits, target_ids[:, 1:], target_mask[:, 1:], 0.0)
+        total += float(loss) * batch.num_tokens
+        tokens += batch.num_tokens
+    return total / tokens
+
+
+def _tensors(batch: PairBatch, device: Any) -> list[Tensor]:
+    arrays = (batch.source_ids, batch.source_mask, batch.target_ids, batch.target_mask)
+    return [torch.from_numpy(array).to(device) for array in arrays]
+
+
+def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
+    """What must be the same for a run to be gone on with. Only its end may change."""
+    values = {name: value for name, value in asdict(settings).items() if name != "steps"}
+    return {**model.config.to_dict(), **values}
+
+
+def _keep(model: Any, optimizer: torch.optim.Optimizer, run: _Run, same: dict[str, Any], folder: Path) -> None:
+    """Write the checkpoint, and the best model when it is the newest."""
+    if run.history[-1]["dev_loss"] == min(record["dev_loss"] for record in run.history):
+        model.save_pretrained(folder)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "run": vars(run)}
+    save_checkpoint(folder / _CHECKPOINTS, run.step, same, state)
+
+
+def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, same: dict[str, Any]) -> _Run:
+    """Bring model, optimiser and random generators to where the run stopped; return where that is."""
+    state = load_checkpoint(folder / _CHECKPOINTS, same)
+    if state is None:
+        raise UserError(f"there is no checkpoint in {folder}: start the run without resume")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return _Run(**state["run"])
+
+
+def translate(
+    model: Decodable,
+    tokenizer: BytePairEncoding,
+    texts: Sequence[str],
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    batch_size: int = 32,
+) -> list[str]:
+    """Return a translation of each text, in their order.
+
+    Texts of about one length are searched together. An output may be half as long again as its source and ten tokens
+    more.
+
+    Args:
+        tokenizer: with the special tokens of :data:`d2lbert.data.translation.PAIR_TOKENS`.
+        beam_size, alpha: of :func:`beam_search`.
+    """
+    device = next(model.parameters()).device
+    sources = [encode_source(text, tokenizer) for text in texts]
+    order = sorted(range(len(texts)), key=lambda index: len(sources[index]))
+    found = [""] * len(texts)
+    for start in range(0, len(texts), batch_size):
+        chosen = order[start : start + batch_size]
+        ids, mask = (torch.from_numpy(array).to(device) for array in pad_ids([sources[index] for index in chosen]))
+        longest = int(1.5 * ids.shape[1]) + 10
+        longest = min(longest, getattr(model.config, "max_position_embeddings", longest))
+        for index, hypothesis in zip(chosen, beam_search(model, ids, mask, beam_size, alpha, longest), strict=True):
+            found[index] = tokenizer.decode(hypothesis.ids).strip()
+    return found

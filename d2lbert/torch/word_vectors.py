@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2lbert.data.skipgrams import PADDING, Batch
-from d2lbert.data.subwords import SubwordTable
+from d2lbert.text.subwords import SubwordTable
 
 
 def negative_sampling_loss(given: Tensor, target: Tensor, noise: Tensor) -> Tensor:

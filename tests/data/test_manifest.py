@@ -10,6 +10,7 @@ import pytest
 
 from d2lbert import UserError, data
 from d2lbert.data import manifest
+from d2lbert.storage import places
 
 NEEDED = ["bert_vocab", "google_analogies", "multi30k", "sst2", "sst2_glue", "wic", "wikipedia_en", "word_similarity"]
 NAMES = data.names()
@@ -21,7 +22,7 @@ def test_the_sets_that_the_chapters_read_are_there() -> None:
 
 
 def test_the_manifest_of_a_checkout_is_the_one_at_its_root(root: Path) -> None:
-    assert manifest.home() == root / "data"
+    assert places.home() == root / "data"
 
 
 @pytest.mark.parametrize("name", NAMES)

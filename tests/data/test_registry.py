@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError, data
-from d2lbert.data import SampleDataWarning, download, registry
+from d2lbert.data import SampleDataWarning, registry
 from d2lbert.data.examples import Sentence
+from d2lbert.storage import download
 
 CONTENT = b"a fine film\t1\na bad film\t0\n" * 500
 DEV = b"quite good\t1\n"

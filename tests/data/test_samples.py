@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import data
-from d2lbert.data import download
+from d2lbert.storage import download
 
 IRREGULAR = {
     "mice": "mouse",

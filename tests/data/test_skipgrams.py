@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from d2lbert.data import skipgrams
 from d2lbert.data.skipgrams import Windows, keep_probability, noise_distribution, windows
-from d2lbert.data.subwords import SubwordTable, character_ngrams, fnv1a
 from d2lbert.errors import UserError
 from d2lbert.text import Vocabulary
+from d2lbert.text.subwords import SubwordTable, character_ngrams, fnv1a
 
 
 def _slow_windows(ids: list[int], sentences: list[int], radii: list[int], width: int) -> list[list[int]]:

@@ -16,7 +16,7 @@ import mxnet
 from mxnet import autograd, gluon, nd
 
 from d2lbert.mxnet import BertModel
-from d2lbert.mxnet.transformer import TransformerEncoder, TransformerEncoderBlock, count_parameters, initialize
+from d2lbert.mxnet.encoder import TransformerEncoder, TransformerEncoderBlock, count_parameters, initialize
 
 CONFIG = BertConfig(
     vocab_size=50, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20,

@@ -9,7 +9,7 @@ from parity_support import BatchOfIds
 from random_parameters import randomize
 from torch import Tensor
 
-from d2lbert.gpt_config import GptConfig
+from d2lbert.config import GptConfig
 from d2lbert.torch.gpt import Gpt
 
 

@@ -11,8 +11,7 @@ import torch
 from random_parameters import randomize
 from torch import Tensor
 
-from d2lbert.compact_config import AlbertConfig, DistilBertConfig
-from d2lbert.config import BertConfig
+from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig
 from d2lbert.torch.bert import BertModel
 
 # Every dimension has another size, so that a transposed axis cannot pass.
@@ -67,7 +66,7 @@ def reference_and_ours(
     """A transformers.BertModel and ours, with the same parameters: random ones, or those of default initialisation."""
     import transformers
 
-    from d2lbert.weights import canonical_name
+    from d2lbert.weights.folder import canonical_name
 
     sizes = {name: value for name, value in config.to_dict().items() if name not in ("architectures", "model_type")}
     reference = transformers.BertModel(transformers.BertConfig(**sizes, attn_implementation=implementation))

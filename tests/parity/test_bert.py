@@ -11,11 +11,11 @@ import pytest
 import torch
 from parity_support import BatchOfIds, compare_bert, random_batch, reference_and_ours, small_config
 
-from d2lbert import weights
 from d2lbert.config import BertConfig, preset
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.runtime import to_tensors
+from d2lbert.weights.folder import write_folder
 from d2lbert.zoo import locate
 
 transformers = pytest.importorskip("transformers")
@@ -74,7 +74,7 @@ def test_old_names_load(tmp_path: Path) -> None:
         old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
         tensors[f"bert.{old}"] = array
     tensors["cls.predictions.bias"] = np.zeros(ours.config.vocab_size, dtype=np.float32)
-    weights.write_folder(tmp_path, ours.config, tensors)
+    write_folder(tmp_path, ours.config, tensors)
     loaded = BertModel.from_pretrained(tmp_path)
     for name, value in ours.state_dict().items():
         assert torch.equal(value, loaded.state_dict()[name]), name

@@ -13,16 +13,16 @@ import torch
 from random_parameters import randomize
 from torch import Tensor, nn
 
+from d2lbert.config import Seq2SeqConfig, TransformerConfig
 from d2lbert.torch.attention import (
     AdditiveAttention,
     DotProductAttention,
     MultiHeadAttention,
     masked_softmax,
 )
+from d2lbert.torch.encoder import SinusoidalPositions, TransformerEncoder, TransformerEncoderBlock
 from d2lbert.torch.seq2seq import Seq2Seq
-from d2lbert.torch.transformer import SinusoidalPositions, TransformerEncoder, TransformerEncoderBlock
-from d2lbert.torch.translation import Transformer
-from d2lbert.translation_config import Seq2SeqConfig, TransformerConfig
+from d2lbert.torch.transformer import Transformer
 
 B, L, M, D, H, F = 3, 7, 5, 12, 4, 20
 

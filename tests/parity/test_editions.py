@@ -16,15 +16,15 @@ from d2lbert import UserError
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.torch import attention as torch_attention
 from d2lbert.torch import bert as torch_bert
+from d2lbert.torch import encoder as torch_encoder
 from d2lbert.torch import runtime as torch_runtime
-from d2lbert.torch import transformer as torch_transformer
 
 pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
 
 import mxnet
 from edition_support import assert_same, mxnet_run, same_random_parameters, torch_run
 
-from d2lbert.mxnet import attention, bert, runtime, transformer
+from d2lbert.mxnet import attention, bert, encoder, runtime
 
 B, L, M, D, H, F = 3, 7, 5, 12, 4, 20
 LENGTHS = (5, 17, 3, 30, 11, 2, 24, 8)
@@ -103,14 +103,14 @@ def test_masked_softmax_aligns_axes_from_the_right() -> None:
 @pytest.mark.parametrize("hidden_size", [8, 9])
 def test_sinusoidal_positions(hidden_size: int) -> None:
     x = _random(B, L, hidden_size)
-    layer = transformer.SinusoidalPositions(hidden_size, 31)
+    layer = encoder.SinusoidalPositions(hidden_size, 31)
     layer.initialize()
-    expected = torch_transformer.SinusoidalPositions(hidden_size, 31)(torch.from_numpy(x)).numpy()
+    expected = torch_encoder.SinusoidalPositions(hidden_size, 31)(torch.from_numpy(x)).numpy()
     plain = layer(mxnet.nd.array(x)).asnumpy()
     layer.hybridize()
     assert np.abs(expected - plain).max() < 1e-5
     assert np.abs(expected - layer(mxnet.nd.array(x)).asnumpy()).max() < 1e-5
-    assert transformer.count_parameters(layer) == 0
+    assert encoder.count_parameters(layer) == 0
     with pytest.raises(ValueError, match="length 32 is longer than the table of 31"):
         layer(mxnet.nd.zeros((1, 32, hidden_size)))
 
@@ -121,8 +121,8 @@ def test_sinusoidal_positions(hidden_size: int) -> None:
 def test_encoder(activation: str, norm_first: bool, hybridize: bool) -> None:
     options = {"activation": activation, "norm_first": norm_first, "final_norm": norm_first, "layer_norm_eps": 1e-3}
     one, two = _pair(
-        torch_transformer.TransformerEncoder(3, D, H, F, **options),
-        transformer.TransformerEncoder(3, D, H, F, **options),
+        torch_encoder.TransformerEncoder(3, D, H, F, **options),
+        encoder.TransformerEncoder(3, D, H, F, **options),
         hybridize,
     )
     theirs, ours = _both(_mask("padding", L, L))
@@ -137,7 +137,7 @@ def test_encoder(activation: str, norm_first: bool, hybridize: bool) -> None:
 def test_block_for_some_positions(kind: str, norm_first: bool, hybridize: bool) -> None:
     sizes = {"hidden_size": D, "num_heads": H, "intermediate_size": F, "norm_first": norm_first}
     one, two = _pair(
-        torch_transformer.TransformerEncoderBlock(**sizes), transformer.TransformerEncoderBlock(**sizes), hybridize
+        torch_encoder.TransformerEncoderBlock(**sizes), encoder.TransformerEncoderBlock(**sizes), hybridize
     )
     theirs, ours = _both(_mask(kind, L, L))
     positions = np.array([[4, 0], [2, 2], [6, 1]])  # one of them twice: its gradients add up
@@ -258,4 +258,4 @@ def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sizes", [{}, {"num_hidden_layers": 1, "hidden_size": 20}])
 def test_parameter_counts(sizes: dict[str, int]) -> None:
     one, two = _berts(**sizes)
-    assert transformer.count_parameters(two) == torch_transformer.count_parameters(one)
+    assert encoder.count_parameters(two) == torch_encoder.count_parameters(one)

@@ -12,10 +12,10 @@ import torch
 from gpt_support import compare_gpt, reference_and_ours, small_gpt_config
 from parity_support import BatchOfIds, random_batch
 
+from d2lbert.config import GPT_PRESETS
 from d2lbert.data.batching import Batch, pack, pad
-from d2lbert.gpt_config import GPT_PRESETS
+from d2lbert.torch.encoder import count_parameters
 from d2lbert.torch.gpt import Gpt
-from d2lbert.torch.transformer import count_parameters
 
 transformers = pytest.importorskip("transformers")
 
@@ -96,9 +96,9 @@ def test_a_file_of_the_first_release_loads(tmp_path: Path) -> None:
     for block in range(3):
         tensors[f"h.{block}.attn.bias"] = np.tri(47, dtype=np.float32)[None, None]
         tensors[f"h.{block}.attn.masked_bias"] = np.float32([-1e4])
-    from d2lbert import weights
+    from d2lbert.weights.folder import write_folder
 
-    weights.write_folder(tmp_path, config, tensors)
+    write_folder(tmp_path, config, tensors)
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "n_inner": None, "pad_token_id": None}))
     loaded = Gpt.from_pretrained(tmp_path)

@@ -12,11 +12,11 @@ from parity_support import random_batch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from d2lbert import gpt_weights
 from d2lbert.torch import gpt
 from d2lbert.torch.attention import DotProductAttention
+from d2lbert.torch.encoder import ACTIVATIONS
 from d2lbert.torch.gpt import Gpt
-from d2lbert.torch.transformer import ACTIVATIONS
+from d2lbert.weights import gpt as weights_gpt
 
 pytest.importorskip("transformers")
 
@@ -155,5 +155,5 @@ def test_an_output_layer_of_its_own_is_caught() -> None:
 
 def test_queries_keys_and_values_in_another_order_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     order = ("attention.key", "attention.query", "attention.value")
-    monkeypatch.setattr(gpt_weights, "_THREE", order)
+    monkeypatch.setattr(weights_gpt, "_THREE", order)
     assert _largest_difference() > TOLERANCE

@@ -24,8 +24,8 @@ from d2lbert.torch.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from d2lbert.torch.losses import compute_loss
 from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.training.losses import compute_loss
 
 transformers = pytest.importorskip("transformers")
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from d2lbert.torch import attention
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.transformer import ACTIVATIONS
+from d2lbert.torch.encoder import ACTIVATIONS
 
 pytest.importorskip("transformers")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from d2lbert.config import Seq2SeqConfig
 from d2lbert.torch import seq2seq as torch_seq2seq
-from d2lbert.translation_config import Seq2SeqConfig
 
 pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert.torch.attention import DotProductAttention, MultiHeadAttention
-from d2lbert.torch.transformer import TransformerEncoder, TransformerEncoderBlock
+from d2lbert.torch.encoder import TransformerEncoder, TransformerEncoderBlock
 
 B, L, M, D, H, F = 3, 7, 5, 12, 4, 20
 

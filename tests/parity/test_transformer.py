@@ -16,9 +16,9 @@ import torch
 from random_parameters import randomize
 from torch import Tensor, nn
 
-from d2lbert.torch import attention, transformer_decoder
-from d2lbert.torch.translation import Transformer
-from d2lbert.translation_config import TransformerConfig
+from d2lbert.config import TransformerConfig
+from d2lbert.torch import attention, decoder
+from d2lbert.torch.transformer import Transformer
 
 B, M, L, TOLERANCE = 4, 9, 7, 1e-5
 
@@ -279,5 +279,5 @@ def _sees_the_past_alone(length: int, device: Any = None) -> Tensor:
 
 @pytest.mark.parametrize("bug", [_sees_one_ahead, _sees_everything, _sees_the_past_alone])
 def test_wrong_causal_mask_is_caught(monkeypatch: pytest.MonkeyPatch, bug: Callable[..., Tensor]) -> None:
-    monkeypatch.setattr(transformer_decoder, "causal_mask", bug)
+    monkeypatch.setattr(decoder, "causal_mask", bug)
     assert max(compare(*reference_and_ours()).values()) > TOLERANCE

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from d2lbert import UserError
-from d2lbert.torch import translation as torch_translation
-from d2lbert.translation_config import TransformerConfig
+from d2lbert.config import TransformerConfig
+from d2lbert.torch import transformer as torch_transformer
 
 pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
 
 import mxnet
 from edition_support import assert_same, mxnet_run, same_random_parameters, torch_run
 
-from d2lbert.mxnet import translation
+from d2lbert.mxnet import transformer
 
 B, M, L = 4, 9, 7
 TABLES = {"source_vocab_size": 43, "target_vocab_size": 37, "share_embeddings": False, "tie_word_embeddings": False}
@@ -38,8 +38,8 @@ def _config(**changes: Any) -> TransformerConfig:
     return TransformerConfig(**{**sizes, **changes})
 
 
-def _pair(hybridize: bool = False, **changes: Any) -> tuple[torch_translation.Transformer, Any]:
-    one, two = torch_translation.Transformer(_config(**changes)).eval(), translation.Transformer(_config(**changes))
+def _pair(hybridize: bool = False, **changes: Any) -> tuple[torch_transformer.Transformer, Any]:
+    one, two = torch_transformer.Transformer(_config(**changes)).eval(), transformer.Transformer(_config(**changes))
     same_random_parameters(one, two)
     if hybridize:
         two.hybridize()
@@ -89,7 +89,7 @@ def test_saved_by_one_loads_in_the_other(tmp_path: Path, changes: dict[str, Any]
     two.save_pretrained(tmp_path / "mxnet")
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "torch" / name).read_bytes() == (tmp_path / "mxnet" / name).read_bytes()
-    loaded = translation.Transformer.from_pretrained(tmp_path / "torch")
+    loaded = transformer.Transformer.from_pretrained(tmp_path / "torch")
     expected = two(*_mxnet(_inputs(True))).logits.asnumpy()
     assert np.abs(loaded(*_mxnet(_inputs(True))).logits.asnumpy() - expected).max() < 1e-6
 
@@ -105,12 +105,12 @@ def test_errors_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(path.read_text().replace('"num_decoder_layers": 3', '"num_decoder_layers": 2'))
     with pytest.raises(UserError, match="configuration and weights are not of one model"):
-        translation.Transformer.from_pretrained(tmp_path)
+        transformer.Transformer.from_pretrained(tmp_path)
 
 
 def test_first_weights_have_the_same_spread() -> None:
     config = TransformerConfig(200, 200, 64, num_attention_heads=4, intermediate_size=128)
-    one, two = torch_translation.Transformer(config), translation.Transformer(config)
+    one, two = torch_transformer.Transformer(config), transformer.Transformer(config)
     for name in ("target_embedding", "encoder.blocks.0.feed_forward.expand", "decoder.blocks.1.cross_attention.key"):
         theirs = one.get_parameter(f"{name}.weight").std().item()
         ours = two._collect_params_with_prefix()[f"{name}.weight"].data().asnumpy().std()

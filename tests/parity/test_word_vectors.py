@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from d2lbert.data.skipgrams import Batch, Windows, noise_distribution
-from d2lbert.data.subwords import SubwordTable, character_ngrams, fnv1a
 from d2lbert.text import Vocabulary
+from d2lbert.text.subwords import SubwordTable, character_ngrams, fnv1a
 from d2lbert.torch import word_vectors as ours
 
 WORDS = ["[PAD]", "[UNK]", "river", "bank", "money", "a", "flows", "Zürich", "the", "to"]

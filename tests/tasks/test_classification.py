@@ -8,7 +8,7 @@ import pytest
 from d2lbert import UserError
 from d2lbert.data import Sentence
 from d2lbert.tasks.classification import Classification
-from d2lbert.tasks.named import named_task
+from d2lbert.tasks.table import named_task
 from d2lbert.text import WordPiece
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"])

@@ -13,9 +13,9 @@ from d2lbert.data import ChoiceQuestion, Sentence
 from d2lbert.data.batching import pack
 from d2lbert.tasks.base import Loss
 from d2lbert.tasks.multiple_choice import MultipleChoice
-from d2lbert.tasks.named import fitting_examples, named_task
+from d2lbert.tasks.table import fitting_examples, named_task
 from d2lbert.text import WordPiece
-from d2lbert.torch.losses import compute_loss
+from d2lbert.torch.training.losses import compute_loss
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film", "plot"])
 QUESTIONS = [ChoiceQuestion("film", ("good", "plot"), 1), ChoiceQuestion("plot", ("good", "film", "plot plot"), 0)]

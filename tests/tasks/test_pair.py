@@ -8,8 +8,8 @@ import pytest
 from d2lbert import UserError
 from d2lbert.data import Pair, ScoredPair, Sentence, WordInContext
 from d2lbert.tasks.base import Loss
-from d2lbert.tasks.named import fitting_examples, named_task
 from d2lbert.tasks.pair import PairClassification, PairRegression
+from d2lbert.tasks.table import fitting_examples, named_task
 from d2lbert.text import WordPiece
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film", "plot"])

@@ -11,11 +11,10 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from d2lbert import UserError
-from d2lbert.gpt_config import GptConfig
+from d2lbert.config import GptConfig
 from d2lbert.text import SPECIAL_TOKENS, WordPiece
-from d2lbert.torch.decoding import beam_search
+from d2lbert.torch.generation import Sampling, beam_search
 from d2lbert.torch.gpt import Gpt, continue_texts
-from d2lbert.torch.sampling import Sampling
 
 SMALL = GptConfig(
     vocab_size=31,

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from d2lbert import UserError
-from d2lbert.torch.decoding import greedy_search
-from d2lbert.torch.sampling import Sampling, next_token_distribution, sample
-from d2lbert.torch.translation import Transformer
-from d2lbert.translation_config import TransformerConfig
+from d2lbert.config import TransformerConfig
+from d2lbert.torch.generation import Sampling, greedy_search, next_token_distribution, sample
+from d2lbert.torch.transformer import Transformer
 
 PROBABILITIES = torch.tensor([[0.1, 0.4, 0.2, 0.3]])
 SCORES = PROBABILITIES.log() + 7  # a constant changes nothing

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert import UserError
-from d2lbert.torch.decoding import beam_search, greedy_search
+from d2lbert.config import Seq2SeqConfig
+from d2lbert.torch.generation import beam_search, greedy_search
 from d2lbert.torch.seq2seq import GruCell, LanguageModel, LstmCell, Seq2Seq, unroll
-from d2lbert.translation_config import Seq2SeqConfig
 
 B, M, L, E, D = 4, 9, 6, 5, 8
 

@@ -1,80 +1,168 @@
-"""The encoder's pieces by hand."""
+"""The whole Transformer: counts, shapes, folders, the loss, the schedule."""
 
 from __future__ import annotations
 
-import math
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from d2lbert.torch.transformer import (
-    FeedForward,
-    SinusoidalPositions,
-    TransformerEncoder,
-    count_parameters,
-    initialize,
+from d2lbert import UserError
+from d2lbert.config import TransformerConfig, transformer_preset
+from d2lbert.torch.encoder import count_parameters
+from d2lbert.torch.training.optim import inverse_square_root_decay
+from d2lbert.torch.transformer import Transformer
+from d2lbert.torch.translation import label_smoothing_loss
+
+
+def _config(**changes: Any) -> TransformerConfig:
+    sizes = {
+        "source_vocab_size": 41,
+        "target_vocab_size": 41,
+        "hidden_size": 16,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 1,
+        "num_attention_heads": 4,
+        "intermediate_size": 24,
+        "max_position_embeddings": 19,
+    }
+    return TransformerConfig(**{**sizes, **changes})
+
+
+def test_base_model_has_the_size_of_the_paper() -> None:
+    """65 million parameters with 37,000 tokens (Vaswani et al. 2017, table 3); biases of attention are ours."""
+    with torch.device("meta"):
+        counted = count_parameters(Transformer(transformer_preset("base")))
+    attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2048 + 512, 2 * 512
+    blocks = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
+    assert counted == blocks + 37000 * 512
+    assert round(counted / 1e6) in (63, 64, 65)
+
+
+@pytest.mark.parametrize(
+    ("share", "tie", "tables"), [(True, True, 1), (True, False, 2), (False, True, 2), (False, False, 3)]
 )
+def test_tables_are_shared_as_asked(share: bool, tie: bool, tables: int) -> None:
+    model = Transformer(_config(share_embeddings=share, tie_word_embeddings=tie))
+    assert len([value for value in model.parameters() if value.shape == (41, 16)]) == tables
+    assert (model.source_embedding is model.target_embedding) == share
+    assert (model.output.weight is model.target_embedding.weight) == tie
 
 
-def test_sinusoids_follow_the_formula() -> None:
-    table = SinusoidalPositions(hidden_size=6, max_length=50).table
-    for position in (0, 1, 7, 49):
-        for pair in range(3):
-            angle = position / 10000 ** (2 * pair / 6)
-            assert table[position, 2 * pair].item() == pytest.approx(math.sin(angle), abs=1e-5)
-            assert table[position, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
+def test_a_later_token_changes_nothing_before_it() -> None:
+    model = Transformer(_config()).eval()
+    source, one = torch.randint(0, 41, (1, 6)), torch.randint(0, 41, (1, 8))
+    two = one.clone()
+    two[0, 5] = (two[0, 5] + 1) % 41
+    before, after = model(source, one).logits, model(source, two).logits
+    assert torch.allclose(before[:, :5], after[:, :5], atol=1e-6)
+    assert not torch.allclose(before[:, 5], after[:, 5], atol=1e-3)
 
 
-def test_sinusoids_of_odd_size_and_too_long_input() -> None:
-    positions = SinusoidalPositions(hidden_size=5, max_length=4)
-    assert positions(torch.zeros(1, 4, 5)).shape == (1, 4, 5)
-    with pytest.raises(ValueError, match="length 5 is longer than the table of 4"):
-        positions(torch.zeros(1, 5, 5))
-
-
-def test_feed_forward_is_two_convolutions_of_width_one() -> None:
-    torch.manual_seed(0)
-    network = FeedForward(6, 10)
-    expand, project = nn.Conv1d(6, 10, 1), nn.Conv1d(10, 6, 1)
-    for convolution, linear in ((expand, network.expand), (project, network.project)):
-        convolution.load_state_dict({"weight": linear.weight.unsqueeze(-1), "bias": linear.bias})
-    x = torch.randn(2, 5, 6)
-    convolved = project(expand(x.transpose(1, 2)).relu()).transpose(1, 2)
-    assert torch.allclose(network(x), convolved, atol=1e-6)
-
-
-def test_encoder_without_positions_is_permutation_equivariant() -> None:
-    torch.manual_seed(0)
-    encoder = TransformerEncoder(2, 12, 3, 20).eval()
-    x, order = torch.randn(1, 7, 12), torch.randperm(7)
-    assert torch.allclose(encoder(x).sequence[:, order], encoder(x[:, order]).sequence, atol=1e-5)
+def test_padding_changes_nothing() -> None:
+    model = Transformer(_config()).eval()
+    source, target = torch.randint(1, 41, (1, 6)), torch.randint(1, 41, (1, 5))
+    pad_source, pad_target = (nn.functional.pad(ids, (0, 3)) for ids in (source, target))
+    masks = [(torch.arange(len(ids[0])) < length).long()[None] for ids, length in ((pad_source, 6), (pad_target, 5))]
+    padded = model(pad_source, pad_target, *masks).logits[:, :5]
+    assert torch.allclose(model(source, target).logits, padded, atol=1e-5)
 
 
 def test_outputs_on_request() -> None:
-    encoder = TransformerEncoder(3, 12, 4, 20).eval()
-    x = torch.randn(2, 5, 12)
-    plain = encoder(x)
-    assert plain.hidden_states is None
-    assert plain.attentions is None
-    full = encoder(x, output_hidden_states=True, output_attentions=True)
-    assert len(full.hidden_states) == 4
-    assert torch.equal(full.hidden_states[0], x)
-    assert torch.equal(full.hidden_states[-1], full.sequence)
-    assert [weights.shape for weights in full.attentions] == [(2, 4, 5, 5)] * 3
-    assert torch.allclose(full.attentions[0].sum(-1), torch.ones(2, 4, 5))
+    output = Transformer(_config()).eval()(torch.ones(2, 6, dtype=torch.long), torch.ones(2, 5, dtype=torch.long))
+    assert output.logits.shape == (2, 5, 41)
+    assert output.decoder.cross_attentions is None
+    ids = torch.ones(2, 6, dtype=torch.long), torch.ones(2, 5, dtype=torch.long)
+    output = Transformer(_config()).eval()(*ids, output_hidden_states=True, output_attentions=True)
+    assert [x.shape for x in output.encoder.attentions] == [(2, 4, 6, 6)] * 2
+    assert [x.shape for x in output.decoder.attentions] == [(2, 4, 5, 5)]
+    assert [x.shape for x in output.decoder.cross_attentions] == [(2, 4, 5, 6)]
+    assert len(output.encoder.hidden_states) == 3
 
 
-def test_initialisation() -> None:
+def test_too_long_a_sequence_is_one_line() -> None:
+    model = Transformer(_config())
+    fine, long = torch.ones(1, 19, dtype=torch.long), torch.ones(1, 20, dtype=torch.long)
+    model(fine, fine)
+    for arguments in ((long, fine), (fine, long)):
+        with pytest.raises(UserError, match="20 tokens, but the model has 19 positions: shorten"):
+            model(*arguments)
+
+
+@pytest.mark.parametrize("changes", [{}, {"share_embeddings": False, "tie_word_embeddings": False, "norm_first": True}])
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
+    model = Transformer(_config(**changes)).eval()
+    model.save_pretrained(tmp_path)
+    loaded = Transformer.from_pretrained(tmp_path)
+    assert loaded.config == model.config
+    assert not loaded.training
+    source, target = torch.randint(0, 41, (2, 6)), torch.randint(0, 41, (2, 5))
+    assert torch.equal(model(source, target).logits, loaded(source, target).logits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"intermediate_size": 25}, r"expand.weight is \(24, 16\) in the weights and \(25, 16\) by config.json"),
+        ({"num_decoder_layers": 2}, r"decoder.blocks.1.\S+ is not there in the weights"),
+        ({"num_encoder_layers": 1}, r"encoder.blocks.1.\S+ is \S+ in the weights and not there by config.json"),
+        ({"tie_word_embeddings": False}, r"output.weight is not there in the weights"),
+        ({"model_type": "bert"}, "model_type is 'bert', not 'transformer'; give a folder of such a model"),
+        ({"num_attention_heads": 3}, "config.json: configuration: 3 heads do not divide hidden_size 16"),
+        ({"depth": 3}, "config.json: unknown configuration field 'depth'"),
+    ],
+)
+def test_another_configuration_is_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    Transformer(_config()).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(UserError, match=message) as caught:
+        Transformer.from_pretrained(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_vocab_size": 40}, "share_embeddings wants one vocabulary, but the sizes are 40 and 41"),
+        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0; it is a rate"),
+        ({"eos_token_id": 41}, "eos_token_id is 41, outside the vocabulary of 41"),
+        ({"num_decoder_layers": 0}, "num_decoder_layers is 0; it must be at least 1"),
+        ({"hidden_size": "16"}, "hidden_size is '16'; it must be of type int"),
+        ({"norm_first": 1}, "norm_first is 1; it must be of type bool"),
+        ({"hidden_act": "tanh"}, "unknown activation hidden_act 'tanh'"),
+    ],
+)
+def test_wrong_sizes_are_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _config(**changes)
+
+
+def test_presets() -> None:
+    assert transformer_preset("tiny", 800).source_vocab_size == 800
+    with pytest.raises(UserError, match="unknown preset 'bsae': did you mean base"):
+        transformer_preset("bsae")
+
+
+def test_loss_is_the_formula_of_the_paper_over_real_tokens() -> None:
     torch.manual_seed(0)
-    encoder = TransformerEncoder(2, 64, 4, 256)
-    encoder.apply(lambda module: initialize(module, 0.02))
-    assert encoder.blocks[0].feed_forward.expand.weight.std().item() == pytest.approx(0.02, rel=0.05)
-    assert encoder.blocks[0].attention.query.bias.abs().max() == 0
+    logits, targets = torch.randn(2, 3, 7), torch.randint(0, 7, (2, 3))
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
+    total, count = 0.0, 0
+    for row, column in mask.nonzero().tolist():
+        wanted = torch.full((7,), 0.1 / 7)
+        wanted[targets[row, column]] += 0.9
+        total -= float((wanted * logits[row, column].log_softmax(0)).sum())
+        count += 1
+    assert float(label_smoothing_loss(logits, targets, mask, 0.1)) == pytest.approx(total / count, abs=1e-6)
 
 
-def test_parameters_of_a_block_by_formula() -> None:
-    size, inner = 12, 20
-    encoder = TransformerEncoder(1, size, 3, inner)
-    attention, feed_forward, norms = 4 * (size * size + size), 2 * size * inner + inner + size, 4 * size
-    assert count_parameters(encoder) == attention + feed_forward + norms
+def test_schedule_is_the_formula_of_the_paper() -> None:
+    warmup, size = 4000, 512
+    peak = size**-0.5 * warmup**-0.5
+    for step in (1, 100, 3999, 4000, 4001, 100_000):
+        paper = size**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        assert peak * inverse_square_root_decay(step - 1, warmup) == pytest.approx(paper)

@@ -1,167 +1,180 @@
-"""The whole Transformer: counts, shapes, folders, the loss, the schedule."""
+"""The loop: it learns, both kinds of model, and a run that was interrupted ends like one that was not."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch.nn import functional
 
 from d2lbert import UserError
-from d2lbert.torch.optim import inverse_square_root_decay
-from d2lbert.torch.transformer import count_parameters
-from d2lbert.torch.translation import Transformer, label_smoothing_loss
-from d2lbert.translation_config import TransformerConfig, transformer_preset
+from d2lbert.config import Seq2SeqConfig, TransformerConfig
+from d2lbert.data import Translation
+from d2lbert.data.translation import EncodedPair, PairBatches, encode_pairs, learn_vocabulary
+from d2lbert.storage.checkpoints import DamagedCheckpointWarning
+from d2lbert.torch.seq2seq import Seq2Seq
+from d2lbert.torch.transformer import Transformer
+from d2lbert.torch.translation import SequenceTraining, evaluate_sequences, train_sequences, translate
 
-
-def _config(**changes: Any) -> TransformerConfig:
-    sizes = {
-        "source_vocab_size": 41,
-        "target_vocab_size": 41,
-        "hidden_size": 16,
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 1,
-        "num_attention_heads": 4,
-        "intermediate_size": 24,
-        "max_position_embeddings": 19,
-    }
-    return TransformerConfig(**{**sizes, **changes})
-
-
-def test_base_model_has_the_size_of_the_paper() -> None:
-    """65 million parameters with 37,000 tokens (Vaswani et al. 2017, table 3); biases of attention are ours."""
-    with torch.device("meta"):
-        counted = count_parameters(Transformer(transformer_preset("base")))
-    attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2048 + 512, 2 * 512
-    blocks = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
-    assert counted == blocks + 37000 * 512
-    assert round(counted / 1e6) in (63, 64, 65)
-
-
-@pytest.mark.parametrize(
-    ("share", "tie", "tables"), [(True, True, 1), (True, False, 2), (False, True, 2), (False, False, 3)]
+V = 17
+SETTINGS = SequenceTraining(
+    steps=12, tokens=60, learning_rate=0.01, warmup_steps=4, label_smoothing=0.1, evaluate_every=4, seed=5
 )
-def test_tables_are_shared_as_asked(share: bool, tie: bool, tables: int) -> None:
-    model = Transformer(_config(share_embeddings=share, tie_word_embeddings=tie))
-    assert len([value for value in model.parameters() if value.shape == (41, 16)]) == tables
-    assert (model.source_embedding is model.target_embedding) == share
-    assert (model.output.weight is model.target_embedding.weight) == tie
 
 
-def test_a_later_token_changes_nothing_before_it() -> None:
-    model = Transformer(_config()).eval()
-    source, one = torch.randint(0, 41, (1, 6)), torch.randint(0, 41, (1, 8))
-    two = one.clone()
-    two[0, 5] = (two[0, 5] + 1) % 41
-    before, after = model(source, one).logits, model(source, two).logits
-    assert torch.allclose(before[:, :5], after[:, :5], atol=1e-6)
-    assert not torch.allclose(before[:, 5], after[:, 5], atol=1e-3)
+def _model(kind: str, vocabulary: int = V, dropout: float = 0.1) -> Any:
+    torch.manual_seed(0)
+    if kind == "transformer":
+        sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+        return Transformer(TransformerConfig(vocabulary, vocabulary, 32, hidden_dropout_prob=dropout, **sizes))
+    return Seq2Seq(Seq2SeqConfig(vocabulary, vocabulary, 32, embedding_size=16, hidden_dropout_prob=dropout))
 
 
-def test_padding_changes_nothing() -> None:
-    model = Transformer(_config()).eval()
-    source, target = torch.randint(1, 41, (1, 6)), torch.randint(1, 41, (1, 5))
-    pad_source, pad_target = (nn.functional.pad(ids, (0, 3)) for ids in (source, target))
-    masks = [(torch.arange(len(ids[0])) < length).long()[None] for ids, length in ((pad_source, 6), (pad_target, 5))]
-    padded = model(pad_source, pad_target, *masks).logits[:, :5]
-    assert torch.allclose(model(source, target).logits, padded, atol=1e-5)
+def _pairs(count: int, seed: int) -> list[EncodedPair]:
+    """Copy what is there: the easiest task."""
+    generator = np.random.default_rng(seed)
+    texts = [generator.integers(3, V, generator.integers(1, 8)).tolist() for _ in range(count)]
+    return [EncodedPair([*text, 2], [1, *text, 2]) for text in texts]
 
 
-def test_outputs_on_request() -> None:
-    output = Transformer(_config()).eval()(torch.ones(2, 6, dtype=torch.long), torch.ones(2, 5, dtype=torch.long))
-    assert output.logits.shape == (2, 5, 41)
-    assert output.decoder.cross_attentions is None
-    ids = torch.ones(2, 6, dtype=torch.long), torch.ones(2, 5, dtype=torch.long)
-    output = Transformer(_config()).eval()(*ids, output_hidden_states=True, output_attentions=True)
-    assert [x.shape for x in output.encoder.attentions] == [(2, 4, 6, 6)] * 2
-    assert [x.shape for x in output.decoder.attentions] == [(2, 4, 5, 5)]
-    assert [x.shape for x in output.decoder.cross_attentions] == [(2, 4, 5, 6)]
-    assert len(output.encoder.hidden_states) == 3
+def _train(model: Any, settings: SequenceTraining = SETTINGS, **options: Any) -> list[dict[str, float]]:
+    return train_sequences(model, _pairs(70, 0), _pairs(20, 1), settings, progress=False, **options)
 
 
-def test_too_long_a_sequence_is_one_line() -> None:
-    model = Transformer(_config())
-    fine, long = torch.ones(1, 19, dtype=torch.long), torch.ones(1, 20, dtype=torch.long)
-    model(fine, fine)
-    for arguments in ((long, fine), (fine, long)):
-        with pytest.raises(UserError, match="20 tokens, but the model has 19 positions: shorten"):
-            model(*arguments)
+kinds = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 
 
-@pytest.mark.parametrize("changes", [{}, {"share_embeddings": False, "tie_word_embeddings": False, "norm_first": True}])
-def test_saved_and_loaded_it_is_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
-    model = Transformer(_config(**changes)).eval()
-    model.save_pretrained(tmp_path)
-    loaded = Transformer.from_pretrained(tmp_path)
-    assert loaded.config == model.config
-    assert not loaded.training
-    source, target = torch.randint(0, 41, (2, 6)), torch.randint(0, 41, (2, 5))
-    assert torch.equal(model(source, target).logits, loaded(source, target).logits)
+@kinds
+def test_both_kinds_learn_to_translate_word_for_word(kind: str) -> None:
+    words = {"one": "eins", "two": "zwei", "three": "drei", "dog": "Hund", "cat": "Katze", "red": "rot"}
+    generator = np.random.default_rng(0)
+    drawn = [generator.choice(list(words), generator.integers(1, 5)).tolist() for _ in range(300)]
+    examples = [Translation(" ".join(text), " ".join(words[word] for word in text)) for text in drawn]
+    tokenizer = learn_vocabulary(examples, 60)
+    pairs = encode_pairs(examples, tokenizer)
+    model = _model(kind, len(tokenizer), dropout=0.0)
+    settings = SequenceTraining(400, tokens=300, learning_rate=0.01, warmup_steps=50, label_smoothing=0.0)
+    history = train_sequences(model, pairs[:250], pairs[250:], settings, progress=False)
+    assert [record["step"] for record in history] == [250, 400]
+    assert history[-1]["dev_loss"] < 0.2
+    texts, wanted = zip(*((example.source, example.target) for example in examples[250:]), strict=True)
+    found = translate(model, tokenizer, texts, beam_size=2, batch_size=16)
+    assert np.mean([one == two for one, two in zip(found, wanted, strict=True)]) > 0.9
+
+
+@kinds
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(kind: str, tmp_path: Path) -> None:
+    assert 8 % len(PairBatches(_pairs(70, 0), SETTINGS.tokens)), "the break must fall into an epoch"
+    whole, broken = _model(kind), _model(kind)
+    expected = _train(whole, folder=tmp_path / "whole")
+    _train(broken, replace(SETTINGS, steps=8), folder=tmp_path / "broken")
+    torch.manual_seed(99)  # what happens between must not matter
+    again = _model(kind)
+    for parameter in again.parameters():
+        torch.nn.init.normal_(parameter)
+    history = _train(again, folder=tmp_path / "broken", resume=True)
+    assert len(history) == 3
+    for one, two in zip(expected, history, strict=True):
+        assert {**one, "seconds": 0} == {**two, "seconds": 0}
+    assert history[2]["seconds"] > history[1]["seconds"] > 0
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+    assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "broken/model.safetensors").read_bytes()
+
+
+def test_the_best_weights_are_kept(tmp_path: Path) -> None:
+    model = _model("seq2seq")
+    history = _train(model, replace(SETTINGS, steps=24, learning_rate=0.5), folder=tmp_path)
+    losses = [record["dev_loss"] for record in history]
+    assert min(losses) < losses[-1], "a learning rate far too high must make the last look a bad one"
+    assert evaluate_sequences(model, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
+    assert not model.training
+    kept = Seq2Seq.from_pretrained(tmp_path)
+    assert evaluate_sequences(kept, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
+
+
+def test_the_best_weights_outlive_a_break(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, learning_rate=0.5)
+    _train(_model("seq2seq"), replace(settings, steps=24), folder=tmp_path)
+    model = _model("seq2seq")
+    losses = [record["dev_loss"] for record in _train(model, replace(settings, steps=28), folder=tmp_path, resume=True)]
+    assert min(losses) < min(losses[-2:]), "the best look must lie before the break"
+    assert evaluate_sequences(model, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
+
+
+@kinds
+def test_loss_on_dev_is_the_mean_over_tokens(kind: str) -> None:
+    model, pairs = _model(kind).eval(), _pairs(9, 4)
+    total, tokens = 0.0, 0
+    for pair in pairs:
+        target = torch.tensor([pair.target])
+        logits = model(torch.tensor([pair.source]), target[:, :-1]).logits.detach()
+        total += float(functional.cross_entropy(logits[0], target[0, 1:], reduction="sum"))
+        tokens += len(pair.target) - 1
+    assert evaluate_sequences(model, pairs) == pytest.approx(total / tokens, abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("change", "message"),
     [
-        ({"intermediate_size": 25}, r"expand.weight is \(24, 16\) in the weights and \(25, 16\) by config.json"),
-        ({"num_decoder_layers": 2}, r"decoder.blocks.1.\S+ is not there in the weights"),
-        ({"num_encoder_layers": 1}, r"encoder.blocks.1.\S+ is \S+ in the weights and not there by config.json"),
-        ({"tie_word_embeddings": False}, r"output.weight is not there in the weights"),
-        ({"model_type": "bert"}, "model_type is 'bert', not 'transformer'; give a folder of such a model"),
-        ({"num_attention_heads": 3}, "config.json: configuration: 3 heads do not divide hidden_size 16"),
-        ({"depth": 3}, "config.json: unknown configuration field 'depth'"),
+        ({"learning_rate": 0.02}, "of another run: learning_rate was 0.01 and is now 0.02; give the same, or remove"),
+        ({"seed": 6}, "of another run: seed was 5 and is now 6"),
     ],
 )
-def test_another_configuration_is_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    Transformer(_config()).save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    with pytest.raises(UserError, match=message) as caught:
-        Transformer.from_pretrained(tmp_path)
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    _train(_model("seq2seq"), folder=tmp_path)
+    with pytest.raises(UserError, match=message):
+        _train(_model("seq2seq"), replace(SETTINGS, **change), folder=tmp_path, resume=True)
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    _train(_model("seq2seq"), folder=tmp_path)
+    with pytest.raises(UserError, match="of another run: model_type was 'seq2seq' and is now 'transformer'"):
+        _train(_model("transformer"), folder=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, place: float) -> None:
+    _train(_model("seq2seq"), folder=tmp_path)
+    for path in (tmp_path / "checkpoints").glob("*/state.pt"):
+        content = bytearray(path.read_bytes())
+        content[int(place * len(content))] ^= 64
+        path.write_bytes(content)
+    with (
+        pytest.warns(DamagedCheckpointWarning, match="wrong sha256"),
+        pytest.raises(UserError, match=r"every checkpoint in .* is damaged: remove") as caught,
+    ):
+        _train(_model("seq2seq"), folder=tmp_path, resume=True)
     assert "\n" not in str(caught.value)
 
 
+def test_what_cannot_be_resumed_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="start the run without resume"):
+        _train(_model("seq2seq"), folder=tmp_path, resume=True)
+    with pytest.raises(UserError, match="to resume needs the folder of the run"):
+        _train(_model("seq2seq"), resume=True)
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("change", "message"),
     [
-        ({"source_vocab_size": 40}, "share_embeddings wants one vocabulary, but the sizes are 40 and 41"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0; it is a rate"),
-        ({"eos_token_id": 41}, "eos_token_id is 41, outside the vocabulary of 41"),
-        ({"num_decoder_layers": 0}, "num_decoder_layers is 0; it must be at least 1"),
-        ({"hidden_size": "16"}, "hidden_size is '16'; it must be of type int"),
-        ({"norm_first": 1}, "norm_first is 1; it must be of type bool"),
-        ({"hidden_act": "tanh"}, "unknown activation hidden_act 'tanh'"),
+        ({"steps": 0}, "steps is 0; it must be above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan; it must be above 0"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be from 0 to below 1"),
+        ({"seed": -1}, "seed is -1"),
     ],
 )
-def test_wrong_sizes_are_one_line(changes: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_one_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        _config(**changes)
+        replace(SETTINGS, **change)
 
 
-def test_presets() -> None:
-    assert transformer_preset("tiny", 800).source_vocab_size == 800
-    with pytest.raises(UserError, match="unknown preset 'bsae': did you mean base"):
-        transformer_preset("bsae")
-
-
-def test_loss_is_the_formula_of_the_paper_over_real_tokens() -> None:
-    torch.manual_seed(0)
-    logits, targets = torch.randn(2, 3, 7), torch.randint(0, 7, (2, 3))
-    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
-    total, count = 0.0, 0
-    for row, column in mask.nonzero().tolist():
-        wanted = torch.full((7,), 0.1 / 7)
-        wanted[targets[row, column]] += 0.9
-        total -= float((wanted * logits[row, column].log_softmax(0)).sum())
-        count += 1
-    assert float(label_smoothing_loss(logits, targets, mask, 0.1)) == pytest.approx(total / count, abs=1e-6)
-
-
-def test_schedule_is_the_formula_of_the_paper() -> None:
-    warmup, size = 4000, 512
-    peak = size**-0.5 * warmup**-0.5
-    for step in (1, 100, 3999, 4000, 4001, 100_000):
-        paper = size**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        assert peak * inverse_square_root_decay(step - 1, warmup) == pytest.approx(paper)
+def test_a_loss_that_is_no_number_is_one_line() -> None:
+    model = _model("seq2seq")
+    torch.nn.init.constant_(model.output.bias, float("nan"))
+    with pytest.raises(UserError, match="the loss became nan: lower the learning rate"):
+        _train(model)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from d2lbert.data.skipgrams import Batch, Windows
-from d2lbert.data.vectors import WordVectors
+from d2lbert.tasks.similarity import WordVectors
 from d2lbert.text import Vocabulary, count_words
 from d2lbert.torch.word_vectors import Cbow, FastText, SkipGram, negative_sampling_loss, train
 

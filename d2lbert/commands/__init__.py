@@ -1,0 +1,1 @@
+"""The commands of ``d2lbert``, one module for each."""

@@ -1,0 +1,276 @@
+"""The commands ``d2lbert finetune``, ``evaluate`` and ``predict``.
+
+PyTorch is imported inside the commands, so that a mistake on the command line is answered at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from d2lbert import data
+from d2lbert.data.readers.formats import guess_format
+from d2lbert.errors import INTERRUPTED, UserError, unknown_name
+from d2lbert.storage import checkpoints
+from d2lbert.storage.files import writable_folder, write_text
+from d2lbert.tasks.table import NAMED, fitting_examples, named_task
+
+if TYPE_CHECKING:
+    from d2lbert.tasks.base import Task as TaskProtocol
+    from d2lbert.text import Tokenizer
+
+Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(NAMED))]
+Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="of a FILE, such as sst2, glue-tsv, mrpc; by its ending otherwise")
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length",
+        help="longest input in tokens; the rest is cut off, or read in windows. By default 128, question_answering 384",
+    ),
+]
+
+
+def finetune(
+    task: Task,
+    model: Model,
+    train: Annotated[str, typer.Option("--train", help="a data set's name or a FILE")],
+    dev: Annotated[str, typer.Option("--dev", help="a data set's name or a FILE")],
+    out: Annotated[Path, typer.Option("--out", help="folder for the trained model; must be new or empty")],
+    format: Format = None,
+    epochs: Annotated[int, typer.Option("--epochs")] = 3,
+    batch_size: Annotated[int, typer.Option("--batch-size")] = 32,
+    lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 1e-4,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    max_length: MaxLength = None,
+    layer_decay: Annotated[float, typer.Option("--layer-decay", help="factor on the rate from layer to layer")] = 1.0,
+    patience: Annotated[int, typer.Option("--patience", help="stop after so many epochs without gain; 0: off")] = 0,
+    best_by: Annotated[str, typer.Option("--best-by", help="score that chooses the epoch, such as f1")] = "",
+    balanced: Annotated[bool, typer.Option("--balanced", help="rare labels count more")] = False,
+    precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
+) -> None:
+    """Fine-tune a model on a task and keep the epoch that is best on --dev."""
+    named_task(task)
+    out, workplace = _check_out(out)
+    train_examples = _read(task, train, "train", format, None)
+    chosen = named_task(task).of_examples(train_examples)
+    dev_examples = _read(task, dev, "dev", format, chosen.labels)
+    from d2lbert.models import get_model
+    from d2lbert.torch.bert import TextEncoder
+    from d2lbert.torch.runtime import best_device, seed_everything
+    from d2lbert.torch.training.finetuning import Training, fine_tune
+
+    encoder, tokenizer = get_model(model)
+    if not isinstance(encoder, TextEncoder):
+        raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
+    length = _length(task, max_length, encoder)
+    settings = Training(
+        epochs=epochs, batch_size=batch_size, learning_rate=lr, seed=seed, max_length=length,
+        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced, precision=precision,
+    )  # fmt: skip
+    seed_everything(seed)
+    trained = _head(task)(encoder, chosen.labels)
+    checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
+    try:
+        history = fine_tune(
+            trained, chosen, tokenizer, train_examples, dev_examples, settings, best_device(), checkpoint=checkpoint
+        )
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoints.begun(checkpoint):
+            raise
+        print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    score = best_by or list(history[0])[4]  # after epoch, loss, seconds and speed come the scores, the first first
+    best = max(history, key=lambda record: record[score])
+    if "best_threshold" in best:
+        trained.null_threshold = best["best_threshold"]
+    _save(trained.cpu(), tokenizer, history, workplace, out)
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint)
+    for record in history:
+        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
+    print(json.dumps(best))
+
+
+def evaluate(
+    task: Task,
+    model: Model,
+    data_set: Annotated[str, typer.Option("--data", help="a data set's name or a FILE")],
+    split: Annotated[str, typer.Option("--split", help="of a named data set")] = "dev",
+    format: Format = None,
+    max_length: MaxLength = None,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", help="file for the answers; by default in the model's folder")
+    ] = None,
+) -> None:
+    """Score a fine-tuned model; the last line printed is one JSON object of metrics.
+
+    Then the answer to every example is written to a file, one JSON object a line.
+    """
+    named_task(task)
+    if predictions is not None and predictions.is_dir():
+        raise UserError(f"--predictions {predictions} is a folder: name a file")
+    from d2lbert.torch.runtime import best_device
+    from d2lbert.torch.training.evaluation import evaluate as score
+
+    trained, tokenizer = _load(task, model)
+    chosen, length = _task_of(task, trained), _length(task, max_length, trained.bert)
+    examples = _read(task, data_set, split, format, chosen.labels)
+    device = best_device()
+    scores, answers = score(trained.to(device), chosen, tokenizer, examples, length, device)
+    name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
+    print(json.dumps({**scores, "examples": len(examples)}))
+    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, answers)
+
+
+def predict(
+    task: Task,
+    model: Model,
+    text: Annotated[
+        list[str],
+        typer.Option("--text", help="a text, a text to ask about, or a premise; may be given several times"),
+    ],
+    pair: Annotated[
+        list[str] | None,
+        typer.Option("--pair", help="the second text of each pair; the question; or a choice, two or more of them"),
+    ] = None,
+    max_length: MaxLength = None,
+) -> None:
+    """Answer for texts; prints one JSON object a text.
+
+    A question with choices is one --text, the premise, and one --pair for every choice. For a model of COPA the
+    premise ends in "What was the cause?" or in "What happened as a result?".
+    """
+    named = named_task(task)
+    named.check_texts(task, text, pair or [])
+    from d2lbert.torch.runtime import best_device
+    from d2lbert.torch.training.evaluation import predict as answer
+
+    trained, tokenizer = _load(task, model)
+    length, device = _length(task, max_length, trained.bert), best_device()
+    examples = named.of_texts(text, pair or [], trained.labels)
+    answers = answer(trained.to(device), _task_of(task, trained), tokenizer, examples, length, device)
+    for place, found in enumerate(answers):
+        seconds = {"pair": _short(pair[place])} if pair and named.seconds == 1 else {}
+        print(json.dumps({"text": _short(text[place]), **seconds, **found}))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _read(task: str, source: str, split: str, format: str | None, labels: Sequence[str] | None) -> list[Any]:
+    """Read the examples of a task from a named data set or a file."""
+    if source in data.names():
+        return fitting_examples(task, source, data.load(source, split))
+    if Path(source).is_file():
+        return data.read_file(source, format or guess_format(source, task), labels, task)
+    if "/" in source or "." in source:
+        raise UserError(f"no file {source}: check the path, or give the name of a data set")
+    raise unknown_name("data set", source, data.names())
+
+
+def _head(task: str) -> Any:
+    """Return the class of models that a task trains."""
+    from d2lbert.torch import heads
+
+    return getattr(heads, named_task(task).head)
+
+
+def _task_of(task: str, trained: Any) -> TaskProtocol:
+    """Return the task that a model was fine-tuned for."""
+    return named_task(task).of_model(trained.labels, getattr(trained, "null_threshold", None))
+
+
+def _load(task: str, model: str) -> tuple[Any, Tokenizer]:
+    """Load a fine-tuned model and its tokenizer, and check that they fit."""
+    from d2lbert.models import tokenizer_of
+    from d2lbert.zoo.folders import locate
+
+    folder = locate(model)
+    trained = _head(task).from_pretrained(folder)
+    return trained, tokenizer_of(folder, trained.bert.config)
+
+
+def _length(task: str, given: int | None, encoder: Any) -> int:
+    """Return the longest input: as given, or the task's usual one, as far as the encoder takes it."""
+    positions = int(encoder.config.max_position_embeddings)
+    if given is None:
+        return min(named_task(task).max_length, positions)
+    if not 3 <= given <= positions:
+        raise UserError(f"--max-length is {given}: this model takes 3 to {positions} tokens")
+    return given
+
+
+def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], answers: Sequence[Any]) -> None:
+    """Write each example with its answer; where the default place cannot be written, say so and go on."""
+    rows = [
+        _json_line({"example": dataclasses.asdict(example), **answer})
+        for example, answer in zip(examples, answers, strict=True)
+    ]
+    try:
+        write_text(path or default, "\n".join(rows) + "\n")
+    except UserError as error:
+        if path is not None:
+            raise
+        warnings.warn(f"no file of predictions ({error}); --predictions names another place", stacklevel=2)
+
+
+def _json_line(row: dict[str, Any]) -> str:
+    """Return JSON that people can read; where a text holds half a surrogate pair, which no file can, all is escaped."""
+    line = json.dumps(row, ensure_ascii=False)
+    return line if line.encode("utf-8", "ignore").decode() == line else json.dumps(row)
+
+
+def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:
+    """Write the model's folder beside its place, then move it there whole."""
+    folder = Path(tempfile.mkdtemp(prefix=".d2lbert-", dir=workplace))
+    try:
+        trained.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    _move(folder, out)
+
+
+def _check_out(out: Path) -> tuple[Path, Path]:
+    """Refuse a used or unwritable --out before the training, not after it; return it and the folder to prepare it in.
+
+    It comes back as an absolute path: "." has no name to put a checkpoint beside.
+    """
+    out = out.resolve()
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is a file: choose a new folder")
+    if out.is_dir():
+        if any(out.iterdir()):
+            raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
+        return out, writable_folder(out)
+    return out, writable_folder(out.parent)
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put a finished folder in its place. An existing folder is filled, not replaced: it may be a mounted volume."""
+    try:
+        if target.is_dir():
+            for path in sorted(source.iterdir(), reverse=True):  # config.json last: with it the folder is a model
+                path.rename(target / path.name)
+            source.rmdir()
+        else:
+            source.chmod(0o755)
+            source.rename(target)
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror}; the trained model is in {source}") from None

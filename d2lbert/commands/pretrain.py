@@ -1,0 +1,267 @@
+"""The command ``d2lbert pretrain``: from text files to a BERT, or to a GPT."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from d2lbert.config.bert import preset
+from d2lbert.config.gpt import gpt_preset
+from d2lbert.data.pretraining.corpus import corpus_files, learn_vocabulary
+from d2lbert.data.pretraining.shards import INDEX_FILE, Preparation, TokenShards, prepare
+from d2lbert.errors import INTERRUPTED, UserError, unknown_name
+from d2lbert.storage.files import writable_folder
+from d2lbert.text import CLS, PAD, SEP, WordPiece
+
+if TYPE_CHECKING:
+    from d2lbert.torch.training.pretraining import Trainer
+
+
+Corpus = Annotated[list[str], typer.Option("--corpus", help="text file, folder, pattern, or a prepared folder")]
+More = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="more of the corpus")]
+Out = Annotated[Path, typer.Option("--out", help="folder for the model, the log and the checkpoints")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on from the newest checkpoint in --out, if there is one")]
+Prepare = Annotated[bool, typer.Option("--prepare", help="only write the shards of tokens, into --out")]
+Vocab = Annotated[Path | None, typer.Option("--vocab", help="a vocab.txt, instead of learning one")]
+Cased = Annotated[bool, typer.Option("--cased", help="keep capital letters and accents")]
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """The text, and how it becomes shards.
+
+    Fields:
+        paths: of files, folders, patterns, or of one folder that is prepared already.
+        vocab, vocab_size, cased: a vocabulary, or how to learn one.
+        preparation, workers, engine: how, and with what, the text is tokenised.
+    """
+
+    paths: list[str]
+    vocab: Path | None
+    vocab_size: int
+    cased: bool
+    preparation: Preparation
+    workers: int
+    engine: Callable[..., TokenShards]
+
+    @property
+    def prepared(self) -> bool:
+        """Whether it is shards already."""
+        return len(self.paths) == 1 and (Path(self.paths[0]) / INDEX_FILE).is_file()
+
+    def prepare(self, folder: Path) -> TokenShards:
+        """Tokenise it into a folder."""
+        files = corpus_files(self.paths)
+        if self.vocab is None:
+            tokenizer = learn_vocabulary(files, self.vocab_size, not self.cased)
+        else:
+            tokenizer = WordPiece.from_file(self.vocab, not self.cased)
+        shards = self.engine(files, folder, tokenizer, self.preparation, self.workers)
+        counts = ", ".join(f"{shards.index[name]:,} {name}" for name in ("documents", "sentences", "tokens"))
+        print(f"{counts}; {len(tokenizer.vocab):,} pieces", file=sys.stderr)
+        return shards
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What differs between the models that can be pretrained.
+
+    Fields:
+        preset: gives the configuration of a size.
+        dropout: the fields that hold a dropout rate.
+        positions: the field that holds the longest input.
+        special: field of an id -> token.
+        pairs: whether the model can read pairs of texts.
+        classes: imports and returns the model and its data.
+    """
+
+    preset: Callable[[str], Any]
+    dropout: tuple[str, ...]
+    positions: str
+    special: dict[str, str]
+    pairs: bool
+    classes: Callable[[], tuple[Any, Any]]
+
+
+def _bert_classes() -> tuple[Any, Any]:
+    from d2lbert.data.pretraining.batches import PretrainingData
+    from d2lbert.torch.pretraining import BertForPretraining
+
+    return BertForPretraining, PretrainingData
+
+
+def _gpt_classes() -> tuple[Any, Any]:
+    from d2lbert.data.pretraining.causal import CausalData
+    from d2lbert.torch.gpt import Gpt
+
+    return Gpt, CausalData
+
+
+_KINDS = {
+    "bert": _Kind(
+        preset,
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+        "max_position_embeddings",
+        {"pad_token_id": PAD},
+        True,
+        _bert_classes,
+    ),
+    "gpt": _Kind(
+        gpt_preset,
+        ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        "n_positions",
+        {"pad_token_id": PAD, "bos_token_id": CLS, "eos_token_id": SEP},
+        False,
+        _gpt_classes,
+    ),
+}
+
+
+def _kind(model: str) -> _Kind:
+    if model not in _KINDS:
+        raise unknown_name("model", model, _KINDS)
+    return _KINDS[model]
+
+
+def pretrain(
+    corpus: Corpus,
+    out: Out,
+    config: Annotated[str, typer.Option("--config", help="tiny, mini, small, base or large")] = "tiny",
+    model: Annotated[str, typer.Option("--model", help="bert, or gpt, which learns from single texts")] = "bert",
+    steps: Annotated[int, typer.Option("--steps")] = 1000,
+    more: More = None,
+    resume: Resume = False,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    prepare_only: Prepare = False,
+    vocab: Vocab = None,
+    vocab_size: Annotated[int, typer.Option("--vocab-size", help="pieces to learn")] = 30522,
+    cased: Cased = False,
+    dev_share: Annotated[float, typer.Option("--dev-share", help="share of documents held out")] = 0.01,
+    workers: Annotated[int, typer.Option("--workers", help="processes that tokenise")] = 1,
+    engine: Annotated[
+        str, typer.Option("--engine", help="of --workers: processes, or ray for a cluster")
+    ] = "processes",
+    max_length: Annotated[int, typer.Option("--max-length", help="of a pair, in tokens")] = 128,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="pairs in a batch")] = 32,
+    accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
+    lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 5e-4,
+    dropout: Annotated[float, typer.Option("--dropout", help="0 for a small model and much text")] = 0.1,
+    initializer_range: Annotated[
+        float, typer.Option("--initializer-range", help="deviation of the first weights; 0.08 suits tiny")
+    ] = 0.02,
+    precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
+    whole_words: Annotated[bool, typer.Option("--whole-words", help="mask whole words")] = False,
+    next_sentence: Annotated[bool, typer.Option(help="train on pairs of texts, or on single texts")] = True,
+    static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
+    save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
+    keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="write OUT/tensorboard, too")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="make kernels for this model; pays on a GPU")] = False,
+    sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
+) -> None:
+    """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
+    kind = _kind(model)
+    sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
+    source = _Corpus(
+        [*corpus, *(more or [])], vocab, vocab_size, cased, Preparation(dev_share), workers, _engine(engine)
+    )
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
+    if first and not resume and out.is_dir() and any(out.iterdir()):
+        raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
+    writable_folder(out)
+    if prepare_only:
+        print(source.prepare(out).folder)
+        return
+    from d2lbert.data.pretraining.batches import PretrainingSettings
+    from d2lbert.data.pretraining.masking import MaskingRates
+    from d2lbert.torch.training.distributed import World
+    from d2lbert.torch.training.pretraining import Pretraining
+
+    settings = Pretraining(
+        steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep,
+        tensorboard=tensorboard, precision=precision, compiled=compiled,
+    )  # fmt: skip
+    examples = PretrainingSettings(
+        max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence and kind.pairs,
+        static_copies=static_copies,
+    )  # fmt: skip
+    longest = getattr(sizes, kind.positions)
+    if max_length > longest:
+        raise UserError(f"--max-length is {max_length}: this model takes up to {longest} tokens")
+    world = World.join(sharded)
+    # Unless the corpus comes prepared, or the run that is resumed has done it.
+    if world.rank == 0 and not source.prepared and not (resume and (out / "data" / INDEX_FILE).is_file()):
+        source.prepare(out / "data")
+    world.wait()
+    shards = TokenShards.open(source.paths[0] if source.prepared else out / "data")
+    _train(_trainer(shards, out, kind, sizes, examples, settings, world), resume)
+    world.leave()
+
+
+@contextlib.contextmanager
+def _interruptible(trainer: Trainer) -> Iterator[None]:
+    """In this context Ctrl-C ends the run after the step in hand, and a second Ctrl-C at once.
+
+    An exception in the middle of a step may come up in C code that makes another error of it.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        trainer.interrupted = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _engine(name: str) -> Callable[..., TokenShards]:
+    """Return what prepares a corpus."""
+    from d2lbert.data.pretraining.ray import prepare_on_ray
+
+    engines = {"processes": prepare, "ray": prepare_on_ray}
+    if name not in engines:
+        raise unknown_name("engine", name, engines)
+    return engines[name]
+
+
+def _trainer(
+    shards: TokenShards, out: Path, kind: _Kind, sizes: Any, examples: Any, settings: Any, world: Any
+) -> Trainer:
+    """Put model, data and settings together."""
+    from d2lbert.torch.runtime import seed_everything
+    from d2lbert.torch.training.pretraining import Trainer
+
+    tokenizer = shards.tokenizer()
+    special = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
+    seed_everything(settings.seed)
+    model_class, data_class = kind.classes()
+    model = model_class(sizes.replace(vocab_size=len(tokenizer.vocab), **special)).to(world.device)
+    dev = data_class(shards, examples, "dev") if shards.names("dev") else None
+    if dev is None and world.rank == 0:
+        print("no held-out documents: the validation loss stays empty (see --dev-share)", file=sys.stderr)
+    return Trainer(model, data_class(shards, examples), dev, settings, out, world)
+
+
+def _train(trainer: Trainer, resume: bool) -> None:
+    if resume and trainer.resume() and trainer.world.rank == 0:
+        print(f"going on after step {trainer.step}", file=sys.stderr)
+    try:
+        with _interruptible(trainer):
+            metrics = trainer.run()
+    except KeyboardInterrupt:
+        print(f"interrupted at step {trainer.step}; --resume goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    trainer.finish(trainer.data.shards.tokenizer())
+    if trainer.world.rank == 0:
+        print(json.dumps(metrics))

@@ -1,0 +1,22 @@
+"""Sizes of every model: one frozen dataclass for each, and the presets that have names."""
+
+from d2lbert.config.bert import PRESETS, BertConfig, preset
+from d2lbert.config.elmo import ElmoConfig
+from d2lbert.config.gpt import GPT_PRESETS, GptConfig, gpt_preset
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
+from d2lbert.config.translation import Seq2SeqConfig, TransformerConfig, transformer_preset
+
+__all__ = [
+    "GPT_PRESETS",
+    "PRESETS",
+    "AlbertConfig",
+    "BertConfig",
+    "DistilBertConfig",
+    "ElmoConfig",
+    "GptConfig",
+    "Seq2SeqConfig",
+    "TransformerConfig",
+    "gpt_preset",
+    "preset",
+    "transformer_preset",
+]

@@ -1,0 +1,93 @@
+"""Configurations: frozen dataclasses whose field names are those of Hugging Face's ``config.json``.
+
+A configuration knows the sizes of a network and nothing else. It rejects unknown fields, checks that its sizes fit
+together, and reads and writes JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from d2lbert.errors import UserError, unknown_name
+
+ACTIVATIONS = ("gelu", "gelu_new", "relu")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What the configurations of all models share: a copy with changes, no unknown fields, and checks of sizes."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build a configuration from our own fields; an unknown field is an error."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise unknown_name("configuration field", name, known)
+        return cls(**values)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def _at_least_one(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) < 1:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
+
+    def _above_zero(self, *names: str) -> None:
+        for name in names:
+            if not getattr(self, name) > 0:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be above 0")
+
+    def _rates(self, *names: str) -> None:
+        for name in names:
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
+
+    def _one_of(self, name: str, known: Sequence[str], what: str = "") -> None:
+        if getattr(self, name) not in known:
+            raise unknown_name(f"{what} {name}".strip(), getattr(self, name), known)
+
+    def _divides(self, heads: str, width: str) -> None:
+        if getattr(self, width) % getattr(self, heads):
+            raise UserError(
+                f"configuration: {getattr(self, heads)} heads do not divide {width} {getattr(self, width)}; "
+                f"choose {heads} so that they do"
+            )
+
+    def _ids_below(self, size: int, *names: str) -> None:
+        for name in names:
+            if not 0 <= getattr(self, name) < size:
+                raise UserError(
+                    f"configuration: {name} is {getattr(self, name)}, outside the vocabulary of {size}; "
+                    "give the id of one of its tokens"
+                )
+
+
+def check_types(config: Any) -> None:
+    """Refuse values of a configuration that are not of their defaults' type; an integer will do for a real number."""
+    for field in dataclasses.fields(config):
+        value, wanted = getattr(config, field.name), type(field.default)
+        allowed = (int, float) if wanted is float else (wanted,)
+        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, allowed):
+            raise UserError(f"configuration: {field.name} is {value!r}; it must be of type {wanted.__name__}")
+
+
+def refuse_other_values(
+    path: str | Path, values: dict[str, Any], required: Mapping[str, tuple[Any, ...]], kind: str
+) -> None:
+    """Refuse a foreign ``config.json`` with a value that we do not compute; the first of the allowed ones is named."""
+    for name, allowed in required.items():
+        if name in values and values[name] not in allowed:
+            raise UserError(
+                f"{path}: {name} is {values[name]!r}, which d2lbert does not compute for {kind}; "
+                f"use a checkpoint where it is {allowed[0]!r}"
+            )

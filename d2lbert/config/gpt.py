@@ -1,0 +1,124 @@
+"""Configuration of GPT: field names are those of Hugging Face's ``config.json`` for GPT-2."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from d2lbert.config.base import ACTIVATIONS, ModelConfig, refuse_other_values
+from d2lbert.config.bert import PRESETS
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.storage.files import read_json
+
+# Fields of a foreign config.json that change what the network computes, with the one value that we compute.
+_REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
+    "model_type": ("gpt2",),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "add_cross_attention": (False,),
+    "tie_word_embeddings": (True,),
+}
+_OTHER_NAMES = {"gelu_pytorch_tanh": "gelu_new"}  # two names of one formula
+
+
+@dataclass(frozen=True)
+class GptConfig(ModelConfig):
+    """Sizes of a GPT. The defaults are the smallest GPT-2 (Radford et al. 2019, table 2), with its vocabulary.
+
+    Fields:
+        vocab_size: V, the number of tokens.
+        n_positions: the longest text, in tokens.
+        n_embd: D, the width of every hidden state.
+        n_layer: the number of blocks.
+        n_head: H; must divide ``n_embd``.
+        n_inner: F, the width inside the feed-forward network, 4 D in the paper.
+        activation_function: ``"gelu_new"`` (the tanh formula, as in GPT-2), ``"gelu"`` (with erf) or ``"relu"``.
+        resid_pdrop, embd_pdrop, attn_pdrop: dropout rates on the output of a sublayer, on the embeddings, on attention.
+        layer_norm_epsilon: the small constant in LayerNorm; 1e-5, where BERT has 1e-12.
+        initializer_range: standard deviation of the initial weights.
+        bos_token_id, eos_token_id: the tokens before and after a text; GPT-2 has one for both.
+        pad_token_id: the id that fills the end of a short row.
+    """
+
+    vocab_size: int = 50257
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_inner: int = 3072
+    activation_function: str = "gelu_new"
+    resid_pdrop: float = 0.1
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02
+    bos_token_id: int = 50256
+    eos_token_id: int = 50256
+    pad_token_id: int = 50256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._at_least_one("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
+        self._divides("n_head", "n_embd")
+        self._one_of("activation_function", ACTIVATIONS)
+        self._rates("resid_pdrop", "embd_pdrop", "attn_pdrop")
+        self._above_zero("initializer_range")
+        self._ids_below(self.vocab_size, "bos_token_id", "eos_token_id", "pad_token_id")
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Self:
+        """Read a Hugging Face ``config.json`` of a GPT-2.
+
+        Fields that do not change the forward pass are ignored. A field that does, with a value that this package does
+        not compute (an output layer of its own, cross-attention, another architecture), is an error.
+        """
+        values = read_json(path)
+        refuse_other_values(path, values, _REQUIRED_VALUES, "GPT")
+        known = {field.name for field in dataclasses.fields(cls)}
+        # There, null stands for what the rest says: four times the width, and no token for padding.
+        found = {name: value for name, value in values.items() if name in known and value is not None}
+        found.setdefault("n_inner", 4 * found.get("n_embd", cls.n_embd))
+        found.setdefault("pad_token_id", found.get("eos_token_id", cls.eos_token_id))
+        if "activation_function" in found:
+            found["activation_function"] = _OTHER_NAMES.get(found["activation_function"], found["activation_function"])
+        try:
+            return cls(**found)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, with those that ``transformers`` needs to recognise the architecture."""
+        kind = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "tie_word_embeddings": True}
+        return {**kind, **dataclasses.asdict(self)}
+
+
+def _twin(name: str, positions: int) -> GptConfig:
+    """A GPT with the sizes of the BERT of that name."""
+    bert = PRESETS[name]
+    return GptConfig(
+        n_positions=positions,
+        n_embd=bert.hidden_size,
+        n_layer=bert.num_hidden_layers,
+        n_head=bert.num_attention_heads,
+        n_inner=bert.intermediate_size,
+    )
+
+
+# The sizes of BERT's presets, so that the two compare. Base and large are then the two smaller models of GPT-2
+# (Radford et al. 2019, table 2), which read 1,024 tokens.
+GPT_PRESETS: dict[str, GptConfig] = {
+    "tiny": _twin("tiny", 512),
+    "mini": _twin("mini", 512),
+    "small": _twin("small", 512),
+    "base": _twin("base", 1024),
+    "large": _twin("large", 1024),
+}
+
+
+def gpt_preset(name: str) -> GptConfig:
+    """Return the named preset: tiny, mini, small, base or large."""
+    if name not in GPT_PRESETS:
+        raise unknown_name("preset", name, GPT_PRESETS)
+    return GPT_PRESETS[name]

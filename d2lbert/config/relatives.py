@@ -1,0 +1,84 @@
+"""Configurations of two smaller relatives of BERT, ALBERT and DistilBERT; JSON in Hugging Face's field names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from d2lbert.config.bert import REQUIRED_VALUES, BertConfig
+from d2lbert.errors import UserError
+
+
+@dataclass(frozen=True)
+class AlbertConfig(BertConfig):
+    """Sizes of an ALBERT. The defaults are ALBERT-base, version 2 (Lan et al. 2020, table 1).
+
+    Fields:
+        embedding_size: E, the width of the embeddings; a matrix takes them to the hidden size D.
+        num_hidden_groups: how many blocks have weights of their own; the layers share them in groups. 1 in the paper.
+        The others are those of :class:`~d2lbert.config.bert.BertConfig`.
+    """
+
+    model_type: ClassVar[str] = "albert"
+    architecture: ClassVar[str] = "AlbertModel"
+    required_values: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **REQUIRED_VALUES,
+        "model_type": ("albert",),
+        "inner_group_num": (1,),
+    }
+
+    vocab_size: int = 30000
+    hidden_act: str = "gelu_new"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    embedding_size: int = 128
+    num_hidden_groups: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._at_least_one("embedding_size", "num_hidden_groups")
+        if self.num_hidden_layers % self.num_hidden_groups:
+            raise UserError(
+                f"configuration: {self.num_hidden_groups} groups cannot share {self.num_hidden_layers} layers equally; "
+                "choose num_hidden_groups so that it divides num_hidden_layers"
+            )
+
+    @property
+    def num_groups(self) -> int:
+        """How many blocks have weights of their own."""
+        return self.num_hidden_groups
+
+
+@dataclass(frozen=True)
+class DistilBertConfig(BertConfig):
+    """Sizes of a DistilBERT: half of BERT's layers, no segments (Sanh et al. 2019, section 2).
+
+    The fields are BERT's, so that all encoders are asked alike; ``config.json`` has the names of ``transformers``.
+    ``type_vocab_size`` is 0 and ``layer_norm_eps`` 1e-12, always.
+    """
+
+    model_type: ClassVar[str] = "distilbert"
+    architecture: ClassVar[str] = "DistilBertModel"
+    required_values: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "model_type": ("distilbert",),
+        "sinusoidal_pos_embds": (False,),
+    }
+    foreign_names: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "dim",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "intermediate_size": "hidden_dim",
+        "hidden_act": "activation",
+        "hidden_dropout_prob": "dropout",
+        "attention_probs_dropout_prob": "attention_dropout",
+    }
+
+    num_hidden_layers: int = 6
+    type_vocab_size: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, wanted in (("type_vocab_size", 0), ("layer_norm_eps", 1e-12)):
+            if getattr(self, name) != wanted:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is {wanted} in every DistilBERT")

@@ -1,0 +1,1 @@
+"""From plain text to the batches that a model is pretrained on."""

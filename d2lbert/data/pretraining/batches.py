@@ -1,0 +1,297 @@
+"""From shards of tokens to batches for pretraining: texts in packed rows, and what is asked about them.
+
+:class:`TextData` lays texts out; what is asked is the matter of those that build on it: :class:`PretrainingData` hides
+tokens and asks for them, as BERT wants it; :class:`d2lbert.data.pretraining.causal.CausalData` asks for the next token.
+
+Everything random is a function of the seed, the epoch and the number of the batch. So a run can be repeated, stopped
+and taken up again at any batch, and shared among any number of machines, without saving the state of a generator.
+
+Shape legend: N texts (pairs), T tokens of all of them, R rows, L length of a row, P masked tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from d2lbert.data.batching import Batch, choose_rows
+from d2lbert.data.pretraining.masking import Masking, MaskingRates
+from d2lbert.data.pretraining.next_sentence import Pairs, plan_pairs, plan_texts
+from d2lbert.data.pretraining.shards import TokenShards
+from d2lbert.errors import UserError
+from d2lbert.text import CLS, PAD, SEP
+
+
+@dataclass(frozen=True)
+class PretrainingSettings:
+    """How examples are made.
+
+    Fields:
+        max_length: the most tokens of a pair, ``[CLS]`` and two ``[SEP]`` included.
+        batch_size: N, texts in a batch.
+        seed: of every random choice.
+        rates: how tokens are masked.
+        next_sentence: pairs; False for single texts.
+        short_share: share of pairs of a random smaller size.
+        static_copies: 0 draws pairs and masks anew in every epoch. The paper's data were written once, in 10 copies
+            with different masks: 10 comes back to the same batches every 10 epochs.
+        window: shards that are shuffled together, and held in memory: 8 of them take some 60 MB.
+        packed: several texts in a row instead of padding.
+    """
+
+    max_length: int = 128
+    batch_size: int = 32
+    seed: int = 0
+    rates: MaskingRates = field(default_factory=MaskingRates)
+    next_sentence: bool = True
+    short_share: float = 0.1
+    static_copies: int = 0
+    window: int = 8
+    packed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_length < 5:
+            raise UserError(f"pretraining: max_length is {self.max_length}; [CLS] a [SEP] b [SEP] needs 5")
+        for name in ("batch_size", "window"):
+            if getattr(self, name) < 1:
+                raise UserError(f"pretraining: {name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"pretraining: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        if not 0 <= self.short_share <= 1 or self.static_copies < 0:
+            raise UserError("pretraining: short_share is a share, from 0 to 1, and static_copies is 0 or more")
+
+
+@dataclass(frozen=True)
+class PretrainingBatch:
+    """Input and answers of one step.
+
+    Fields:
+        rows: the texts with their masks, in R rows.
+        masked_positions: (P,) where tokens were chosen: row times L plus column.
+        masked_ids: (P,) what stood there.
+        next_labels: (N,) 0 where the second text follows the first, 1 where it does not, -100 where there is none.
+    """
+
+    rows: Batch
+    masked_positions: np.ndarray
+    masked_ids: np.ndarray
+    next_labels: np.ndarray
+
+    @property
+    def answers(self) -> dict[str, np.ndarray]:
+        """The right answers to each question, by its name; -100 where it is not asked."""
+        return {"masked": self.masked_ids, "next_sentence": self.next_labels}
+
+
+class Questions(Protocol):
+    """A batch that a model can be trained on: rows, and the answers to each question, by its name."""
+
+    @property
+    def rows(self) -> Batch:
+        """The texts, in R rows."""
+
+    @property
+    def answers(self) -> dict[str, np.ndarray]:
+        """The right answers to each question, by its name; -100 where it is not asked."""
+
+
+AnyBatch = TypeVar("AnyBatch", bound=Questions)
+
+
+class Texts(NamedTuple):
+    """The texts of a batch, one after the other.
+
+    Fields:
+        ids, segments: (T,).
+        lengths: (N,).
+        labels: (N,), of the pairs, -100 for a single text.
+    """
+
+    ids: np.ndarray
+    segments: np.ndarray
+    lengths: np.ndarray
+    labels: np.ndarray
+
+
+class Position(NamedTuple):
+    """The place of a batch in a run: all counted from 0."""
+
+    epoch: int = 0
+    window: int = 0
+    batch: int = 0
+
+
+BEGINNING = Position()
+
+
+class TextData(ABC, Generic[AnyBatch]):
+    """The batches of a corpus, epoch after epoch.
+
+    Args:
+        shards: the tokenised corpus.
+        settings: how examples are made.
+        split: ``"train"`` or ``"dev"``.
+
+    Raises:
+        UserError: the split is empty.
+    """
+
+    questions: ClassVar[tuple[str, ...]]  # their names, as in the answers of every batch
+
+    def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
+        self.shards = shards
+        self.settings = settings
+        self.names = shards.names(split)
+        if not self.names:
+            raise UserError(f"the corpus has no {split} documents: give more text, or another share of dev documents")
+        tokenizer = shards.tokenizer()
+        self._cls, self._sep, self._pad = (tokenizer.token_to_id[token] for token in (CLS, SEP, PAD))
+
+    def batches(self, start: Position = BEGINNING) -> Iterator[tuple[AnyBatch, Position]]:
+        """Yield batches without end, each with the position to start from for the one after it."""
+        epoch, first_window, first_batch = start
+        while True:
+            yield from self.epoch(epoch, first_window, first_batch)
+            epoch, first_window, first_batch = epoch + 1, 0, 0
+
+    def epoch(self, epoch: int, first_window: int = 0, first_batch: int = 0) -> Iterator[tuple[AnyBatch, Position]]:
+        """Yield the batches of one epoch. The last batch of a window may be smaller.
+
+        Raises:
+            UserError: a window holds no pairs.
+        """
+        names = self.names
+        order = self._random(epoch).permutation(len(names))
+        # Of about equal size: a last window of one small shard might hold a single document.
+        windows = np.array_split(order, -(-len(names) // self.settings.window))
+        for window in range(first_window, len(windows)):
+            opened = _Window(self.shards, [names[index] for index in windows[window]])
+            pairs = self._plan(opened, self._random(epoch, window + 1))
+            count = -(-len(pairs.labels) // self.settings.batch_size)
+            for batch in range(first_batch, count):
+                chosen = slice(batch * self.settings.batch_size, (batch + 1) * self.settings.batch_size)
+                random = self._random(epoch, window + 1, batch + 1)
+                after = Position(epoch, window, batch + 1) if batch + 1 < count else Position(epoch, window + 1, 0)
+                yield self._ask(self._texts(opened, Pairs(*(array[chosen] for array in pairs))), random), after
+            first_batch = 0
+
+    def _random(self, epoch: int, window: int = 0, batch: int = 0) -> np.random.Generator:
+        """Return the generator of an epoch (its order of shards), of a window (its pairs) or of a batch (its masks)."""
+        copies = self.settings.static_copies
+        # Always four numbers: NumPy fills a shorter key up with zeros, so that it would equal another.
+        return np.random.default_rng([self.settings.seed, epoch % copies if copies else epoch, window, batch])
+
+    def _plan(self, window: _Window, random: np.random.Generator) -> Pairs:
+        settings = self.settings
+        if settings.next_sentence:
+            room = settings.max_length - 3
+            pairs = plan_pairs(window.sentences, window.documents, room, random, settings.short_share)
+        else:
+            pairs = plan_texts(window.sentences, window.documents, settings.max_length - 2)
+        return pairs.take(random.permutation(len(pairs.labels)))
+
+    def _texts(self, window: _Window, pairs: Pairs) -> Texts:
+        """Put the texts of a batch together: ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]``."""
+        second = pairs.labels >= 0  # (N,) whether there is a second text
+        a, b = pairs.a_end - pairs.a_start, pairs.b_end - pairs.b_start
+        lengths = a + b + 2 + second  # (N,)
+        starts = np.cumsum(lengths) - lengths
+        # A text is two stretches of the corpus, each with a special token after it, the first with one before it, too.
+        # Of each stretch: its tokens here, its segment, and how far it was moved.
+        stretches = np.stack([a + 2, b + second], axis=1).ravel()  # (2 N,)
+        moved = np.stack([pairs.a_start - 1 - starts, pairs.b_start - (starts + a + 2)], axis=1).ravel()
+        segments = np.repeat(np.tile([0, 1], len(lengths)), stretches)  # (T,)
+        # A special token takes what stands beside the stretch, until it is put in; the corpus may end there.
+        ids = window.tokens.take(np.arange(len(segments)) + np.repeat(moved, stretches), mode="clip").astype(np.int64)
+        ids[starts] = self._cls
+        ids[starts + a + 1] = self._sep
+        ids[starts + lengths - 1] = self._sep
+        return Texts(ids, segments, lengths, pairs.labels)
+
+    def _rows(self, texts: Texts) -> tuple[Batch, np.ndarray]:
+        """Lay texts out in rows; return for each token, too, where it went: row times L plus column, (T,)."""
+        packed, lengths = self.settings.packed, texts.lengths
+        rows = choose_rows(lengths.tolist()) if packed else [[index] for index in range(len(lengths))]
+        return _lay_out(rows, lengths, texts.ids, texts.segments, self._pad, packed)
+
+    @abstractmethod
+    def _ask(self, texts: Texts, random: np.random.Generator) -> AnyBatch:
+        """Ask about the texts of a batch."""
+
+
+class PretrainingData(TextData[PretrainingBatch]):
+    """The batches from which BERT learns: some tokens hidden, and whether one text follows the other.
+
+    Arguments are those of :class:`TextData`.
+    """
+
+    questions = ("masked", "next_sentence")
+
+    def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
+        super().__init__(shards, settings, split)
+        self._masking = Masking(shards.tokenizer(), settings.rates)
+
+    def _ask(self, texts: Texts, random: np.random.Generator) -> PretrainingBatch:
+        masked = self._masking(texts.ids, random)
+        rows, goal = self._rows(texts._replace(ids=masked.ids))
+        return PretrainingBatch(rows, goal[masked.places], masked.targets, texts.labels)
+
+
+class _Window:
+    """Some shards as if they were one: tokens, sentences and documents are numbered through."""
+
+    def __init__(self, shards: TokenShards, names: list[str]) -> None:
+        opened = [shards.load(name) for name in names]
+        self.tokens = np.concatenate([shard.tokens for shard in opened])
+        token_counts = np.cumsum([0, *(len(shard.tokens) for shard in opened)])
+        sentence_counts = np.cumsum([0, *(len(shard.sentences) - 1 for shard in opened)])
+        # The end of one shard is the beginning of the next, so each edge is kept once.
+        self.sentences = np.concatenate(
+            [[0], *(shard.sentences[1:] + first for shard, first in zip(opened, token_counts, strict=False))]
+        ).astype(np.int64)
+        self.documents = np.concatenate(
+            [[0], *(shard.documents[1:] + first for shard, first in zip(opened, sentence_counts, strict=False))]
+        ).astype(np.int64)
+
+
+def _lay_out(
+    rows: list[list[int]], lengths: np.ndarray, ids: np.ndarray, segments: np.ndarray, pad_id: int, packed: bool
+) -> tuple[Batch, np.ndarray]:
+    """Lay texts out in rows.
+
+    Args:
+        rows: which texts stand in which row, in their order.
+        lengths: (N,) of the texts.
+        ids, segments: of all tokens, text after text, (T,).
+
+    Returns:
+        The batch, and for each token (T,) where it went: row times L plus column.
+    """
+    order = np.array(list(itertools.chain.from_iterable(rows)))  # (N,) the texts, row after row
+    counts = np.array([len(row) for row in rows])  # (R,) texts of each row
+    firsts = np.cumsum(counts) - counts  # which text of the order each row begins with
+    ends = np.cumsum(lengths[order])
+    begins = ends - lengths[order]
+    row_of, column_of, number_of = (np.empty(len(lengths), dtype=np.int64) for _ in range(3))
+    row_of[order] = np.repeat(np.arange(len(rows)), counts)
+    column_of[order] = begins - np.repeat(begins[firsts], counts)
+    number_of[order] = np.arange(1, len(order) + 1) - np.repeat(firsts, counts)
+    width = int((ends[firsts + counts - 1] - begins[firsts]).max())
+    starts = np.cumsum(lengths) - lengths
+    tokens = np.arange(len(ids))
+    goal = tokens + np.repeat(row_of * width + column_of - starts, lengths)
+    places = tokens - np.repeat(starts, lengths)  # of a token in its own text
+    grids = []
+    for values, filler in ((ids, pad_id), (segments, 0), (places, 0), (np.repeat(number_of, lengths), 0)):
+        grid = np.full(len(rows) * width, filler, dtype=np.int64)
+        grid[goal] = values
+        grids.append(grid.reshape(len(rows), width))
+    token_ids, segment_ids, position_ids, sequence_ids = grids
+    mask = (sequence_ids > 0).astype(np.int64)
+    row_starts = np.stack([row_of, column_of], axis=1)
+    return Batch(token_ids, segment_ids, mask, position_ids, sequence_ids, row_starts, packed), goal

@@ -1,0 +1,59 @@
+"""Batches for a causal language model, from the shards that BERT is pretrained on: every token asks for the next.
+
+Shape legend: T tokens of a batch, R rows, L length of a row, P tokens that have a next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from d2lbert.data.batching import Batch
+from d2lbert.data.pretraining.batches import PretrainingSettings, TextData, Texts
+from d2lbert.data.pretraining.shards import TokenShards
+from d2lbert.errors import UserError
+
+
+@dataclass(frozen=True)
+class CausalBatch:
+    """Input and answers of one step.
+
+    Fields:
+        rows: the texts, ``[CLS] text [SEP]``, in R rows.
+        places: (P,) every token but the last of its text: row times L plus column.
+        next_ids: (P,) what follows each.
+    """
+
+    rows: Batch
+    places: np.ndarray
+    next_ids: np.ndarray
+
+    @property
+    def answers(self) -> dict[str, np.ndarray]:
+        """The right answers to the one question."""
+        return {"next_token": self.next_ids}
+
+
+class CausalData(TextData[CausalBatch]):
+    """The batches from which GPT learns: single texts, of which nothing is hidden.
+
+    ``[CLS]`` begins a text, so that its first piece is asked for as well, and ``[SEP]`` ends it.
+
+    Arguments are those of :class:`d2lbert.data.pretraining.batches.TextData`.
+
+    Raises:
+        UserError: the split is empty, or the settings ask for pairs or whole words.
+    """
+
+    questions = ("next_token",)
+
+    def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
+        super().__init__(shards, settings, split)
+        if settings.next_sentence or settings.rates.whole_words:
+            raise UserError("a causal language model reads single texts and hides nothing: ask for no pairs, no masks")
+
+    def _ask(self, texts: Texts, random: np.random.Generator) -> CausalBatch:
+        rows, goal = self._rows(texts)
+        asked = np.delete(np.arange(len(texts.ids)), np.cumsum(texts.lengths) - 1)  # the last of a text has no next one
+        return CausalBatch(rows, goal[asked], texts.ids[asked + 1])

@@ -1,0 +1,74 @@
+"""Prepare a corpus on Ray Data: the files are shared by the workers of a machine, or of a cluster that Ray runs on.
+
+The shards are those of :func:`d2lbert.data.pretraining.shards.prepare`, byte for byte: what a file becomes depends
+on its text alone. ``RAY_ADDRESS`` names a running cluster; all of its machines must see the files and the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from d2lbert.data.pretraining.shards import Preparation, TokenShards, begin, prepare_file, write_index
+from d2lbert.errors import UserError
+from d2lbert.text import WordPiece
+
+
+def prepare_on_ray(
+    files: Sequence[Path], out: str | Path, tokenizer: WordPiece, settings: Preparation | None = None, workers: int = 1
+) -> TokenShards:
+    """Do what :func:`d2lbert.data.pretraining.shards.prepare` does, with tasks of Ray Data, one a file.
+
+    Args:
+        workers: how many tasks run at a time.
+
+    Raises:
+        UserError: Ray is not installed; or as in ``prepare``.
+    """
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise UserError("the engine ray needs the package ray: run pip install 'ray[data]'") from None
+    folder, chosen = begin(out, tokenizer), settings or Preparation()
+
+    def work(row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            entries = prepare_file(row["number"], Path(row["file"]), folder.resolve(), tokenizer, chosen)
+        except UserError as error:  # Ray would wrap it in errors of its own
+            return {"number": row["number"], "entries": "", "error": str(error)}
+        return {"number": row["number"], "entries": json.dumps(entries), "error": ""}
+
+    rows = [{"number": number, "file": str(file.resolve())} for number, file in enumerate(files)]
+    with _joined(workers):
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        tasks = ray.data.TaskPoolStrategy(size=workers)
+        done = ray.data.from_items(rows, override_num_blocks=len(rows)).map(work, compute=tasks).take_all()
+    done.sort(key=lambda row: int(row["number"]))
+    for row in done:
+        if row["error"]:
+            raise UserError(row["error"])
+    return write_index(folder, tokenizer, [json.loads(row["entries"]) for row in done])
+
+
+@contextlib.contextmanager
+def _joined(workers: int) -> Iterator[None]:
+    """In this context Ray runs: as it did before, on the cluster of ``RAY_ADDRESS``, or on this machine."""
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    cores = None if "RAY_ADDRESS" in os.environ else workers  # a cluster knows its own
+    ray.init(num_cpus=cores, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        yield
+    finally:
+        ray.shutdown()

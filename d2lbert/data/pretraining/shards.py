@@ -1,0 +1,247 @@
+"""A tokenised corpus on disk: shards of plain arrays, opened as memory maps, with an index and checksums.
+
+A folder holds ``index.json``, the tokenizer (``vocab.txt``, ``tokenizer_config.json``) and for each shard three NumPy
+files: ``.tokens`` (T,), the token ids of all its documents one after the other; ``.sentences`` (S + 1,), where each
+sentence begins, and the end; ``.documents`` (N + 1,), with which sentence each document begins, and the end.
+
+Which document lies in which shard depends on the text alone, so any number of processes writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from d2lbert.data.examples import Document
+from d2lbert.data.pretraining.corpus import read_documents
+from d2lbert.data.pretraining.tokenizing import CorpusTokenizer
+from d2lbert.errors import UserError
+from d2lbert.storage.files import atomic, read_json, writable_folder, write_text
+from d2lbert.text import WordPiece
+
+INDEX_FILE = "index.json"
+FORMAT = "d2lbert tokens 1"
+SPLITS = ("train", "dev")
+_PARTS = ("tokens", "sentences", "documents")
+_SHARD_CHARACTERS = 16_000_000  # some 3.5 M tokens of English
+_CHUNK_CHARACTERS = 1_000_000  # so much text is tokenised at a time
+_HASHES = 10_000
+
+
+class Shard(NamedTuple):
+    """The three arrays of a shard; see the head of this file."""
+
+    tokens: np.ndarray
+    sentences: np.ndarray
+    documents: np.ndarray
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a corpus becomes shards.
+
+    Fields:
+        dev_share: share of the documents that training never sees, for validation. A document's own text decides
+            whether it is one of them, so a second copy of it goes the same way.
+        shard_characters: a shard ends with the document that reaches so many characters.
+    """
+
+    dev_share: float = 0.01
+    shard_characters: int = _SHARD_CHARACTERS
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dev_share < 1:
+            raise UserError(f"preparation: dev_share is {self.dev_share}; it is a share of the documents, 0 to below 1")
+        if self.shard_characters < 1:
+            raise UserError(f"preparation: shard_characters is {self.shard_characters}; it must be at least 1")
+
+
+def prepare(
+    files: Sequence[Path], out: str | Path, tokenizer: WordPiece, settings: Preparation | None = None, workers: int = 1
+) -> TokenShards:
+    """Tokenise a corpus into a folder of shards, and open it.
+
+    The index is written last: a folder without one is unfinished, and the next run fills it anew.
+
+    Args:
+        files: of the corpus; each becomes shards of its own. See :func:`d2lbert.data.pretraining.corpus.corpus_files`.
+        out: the folder, made if need be.
+        workers: how many processes share the files.
+
+    Raises:
+        UserError: the corpus cannot be read or holds no text, or the folder cannot be written.
+    """
+    folder = begin(out, tokenizer)
+    job = partial(prepare_file, out=folder, tokenizer=tokenizer, settings=settings or Preparation())
+    if workers > 1:
+        # Fresh processes: a copy of this one could inherit a lock that one of its threads was holding.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            entries = list(pool.map(job, range(len(files)), files))
+    else:
+        entries = [job(number, file) for number, file in enumerate(files)]
+    return write_index(folder, tokenizer, entries)
+
+
+def begin(out: str | Path, tokenizer: WordPiece) -> Path:
+    """Make the folder of the shards, or empty it of its index, and put the tokenizer in."""
+    folder = writable_folder(out)
+    (folder / INDEX_FILE).unlink(missing_ok=True)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_index(folder: Path, tokenizer: WordPiece, entries: Iterable[list[dict[str, Any]]]) -> TokenShards:
+    """Write ``index.json`` from the entries of each file, and open the folder.
+
+    Raises:
+        UserError: there is no text at all.
+    """
+    shards = [entry for of_one_file in entries for entry in of_one_file]
+    if not sum(entry["tokens"] for entry in shards if entry["split"] == "train"):
+        raise UserError("the corpus holds no text to train on: give files with one paragraph a line")
+    index = {
+        "format": FORMAT,
+        "vocab_size": len(tokenizer.vocab),
+        **{count: sum(entry[count] for entry in shards) for count in _PARTS},
+        "shards": shards,
+    }
+    write_text(folder / INDEX_FILE, json.dumps(index, indent=1) + "\n")
+    return TokenShards.open(folder, verify=False)
+
+
+def prepare_file(
+    number: int, file: Path, out: Path, tokenizer: WordPiece, settings: Preparation
+) -> list[dict[str, Any]]:
+    """Tokenise one file of a corpus into its shards, and return their entries for the index."""
+    corpus_tokenizer = CorpusTokenizer(tokenizer)
+    entries = []
+    for part, documents in enumerate(_cut(read_documents([file]), settings.shard_characters)):
+        held_out = [_hash(document) < settings.dev_share * _HASHES for document in documents]
+        for split, wanted in (("train", False), ("dev", True)):
+            chosen = [document for document, dev in zip(documents, held_out, strict=True) if dev is wanted]
+            shard = _tokenize(chosen, corpus_tokenizer)
+            if len(shard.tokens):
+                entries.append(_write(out, f"{split}-{number:05}-{part:05}", split, shard))
+    return entries
+
+
+def _hash(document: Document) -> int:
+    return zlib.crc32(document.text.encode("utf-8", "surrogatepass")) % _HASHES
+
+
+def _cut(documents: Iterable[Document], characters: int) -> Iterator[list[Document]]:
+    """Cut a stream of documents into lists of about so many characters."""
+    collected: list[Document] = []
+    size = 0
+    for document in documents:
+        collected.append(document)
+        size += len(document.text)
+        if size >= characters:
+            yield collected
+            collected, size = [], 0
+    if collected:
+        yield collected
+
+
+def _tokenize(documents: list[Document], tokenizer: CorpusTokenizer) -> Shard:
+    """Make the arrays of a shard. A document of which the tokenizer keeps nothing is left out."""
+    ids, lengths, counts = [], [], []
+    for chunk in _cut(documents, _CHUNK_CHARACTERS):
+        text = tokenizer.encode_paragraphs([paragraph for document in chunk for paragraph in document.paragraphs])
+        last = np.cumsum([len(document.paragraphs) for document in chunk])
+        of_documents = np.diff(np.cumsum(text.paragraph_sentences)[last - 1], prepend=0)
+        ids.append(text.ids)
+        lengths.append(text.sentence_lengths)
+        counts.append(of_documents[of_documents > 0])
+    dtype = np.uint16 if len(tokenizer.tokenizer.vocab) <= 2**16 else np.uint32
+    tokens = np.concatenate([np.zeros(0, dtype=np.int32), *ids]).astype(dtype)
+    return Shard(tokens, _edges(lengths), _edges(counts))
+
+
+def _edges(lengths: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.concatenate([[0], *lengths]))[1:]]).astype(np.int64)
+
+
+def _write(out: Path, name: str, split: str, shard: Shard) -> dict[str, Any]:
+    digests = {}
+    for part, array in shard._asdict().items():
+        path = out / f"{name}.{part}.npy"
+        with atomic(path) as temporary, temporary.open("wb") as stream:
+            np.save(stream, array, allow_pickle=False)
+        digests[part] = _sha256(path)
+    counts = {"tokens": len(shard.tokens), "sentences": len(shard.sentences) - 1, "documents": len(shard.documents) - 1}
+    return {"name": name, "split": split, **counts, "sha256": digests}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class TokenShards:
+    """An opened folder of shards. Nothing is read into memory until it is used.
+
+    Fields:
+        folder: where it is.
+        index: what ``index.json`` says: counts, and an entry for each shard.
+    """
+
+    def __init__(self, folder: Path, index: dict[str, Any]) -> None:
+        self.folder = folder
+        self.index = index
+
+    @classmethod
+    def open(cls, folder: str | Path, verify: bool = True) -> TokenShards:
+        """Open a folder that :func:`prepare` has written.
+
+        Args:
+            verify: compare the checksum of every file first; a second or two for each gigabyte.
+
+        Raises:
+            UserError: not such a folder, or a file is missing or damaged.
+        """
+        path = Path(folder)
+        index = read_json(path / INDEX_FILE)
+        if index.get("format") != FORMAT:
+            raise UserError(f"{path / INDEX_FILE} is not of format {FORMAT!r}: prepare the corpus again")
+        for entry in index["shards"] if verify else []:
+            for part in _PARTS:
+                file = path / f"{entry['name']}.{part}.npy"
+                if not file.is_file():
+                    raise UserError(f"{file} is missing: prepare the corpus again")
+                if _sha256(file) != entry["sha256"][part]:
+                    raise UserError(f"{file} is damaged (wrong sha256): prepare the corpus again")
+        return cls(path, index)
+
+    def digest(self) -> str:
+        """Return a checksum of the whole corpus, tokens and vocabulary."""
+        content = json.dumps(self.index, sort_keys=True) + "\n".join(self.tokenizer().vocab)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def tokenizer(self) -> WordPiece:
+        """Return the tokenizer that made the shards."""
+        return WordPiece.from_pretrained(self.folder)
+
+    def names(self, split: str) -> list[str]:
+        """Return the names of the shards of ``"train"`` or ``"dev"``, in the order of the text."""
+        return [entry["name"] for entry in self.index["shards"] if entry["split"] == split]
+
+    def count(self, split: str, what: str) -> int:
+        """Return the number of ``"tokens"``, ``"sentences"`` or ``"documents"`` of a split."""
+        return sum(entry[what] for entry in self.index["shards"] if entry["split"] == split)
+
+    def load(self, name: str) -> Shard:
+        """Map a shard into memory, read-only."""
+        arrays = (np.load(self.folder / f"{name}.{part}.npy", mmap_mode="r", allow_pickle=False) for part in _PARTS)
+        # A plain view: slicing numpy.memmap itself costs ten times as much.
+        return Shard(*(array.view(np.ndarray) for array in arrays))

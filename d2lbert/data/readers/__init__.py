@@ -1,0 +1,1 @@
+"""Readers of files: one generator for each format."""

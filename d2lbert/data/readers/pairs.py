@@ -1,0 +1,191 @@
+"""Read the files of sentence pairs, each in the layout in which its authors published it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from d2lbert.data.examples import Pair, ScoredPair, WordInContext
+from d2lbert.data.readers.lines import (
+    DAMAGE,
+    count_columns,
+    csv_rows,
+    damaged,
+    fault,
+    filled,
+    find_columns,
+    known_label,
+    known_score,
+    open_binary,
+    tab_rows,
+)
+from d2lbert.data.readers.words import words_in_context
+from d2lbert.errors import UserError
+
+# In the order of the numbers 0 and 1 that the files of MRPC hold.
+PARAPHRASE = ("different", "paraphrase")
+ENTAILMENT = ("entailment", "not_entailment")
+INFERENCE = ("contradiction", "entailment", "neutral")
+SENSE = ("different", "same")
+
+# What GLUE's files call the two texts and the label, as far as a file has them. The first is asked for where none is.
+_TEXTS = (
+    ("sentence1", "sentence2"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("#1 String", "#2 String"),
+)
+_TARGETS = ("label", "gold_label", "is_duplicate", "Quality", "score")
+
+
+def glue_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair | ScoredPair]:
+    """Read a TSV of GLUE with two texts: a header names the columns; quotes mean nothing special.
+
+    A column ``score`` gives scored pairs, any other label column gives labelled ones.
+    """
+    return _named_pairs(path, labels, _TEXTS, _TARGETS)
+
+
+def mrpc(path: str | Path, labels: Sequence[str] | None = PARAPHRASE) -> Iterator[Pair | ScoredPair]:
+    """Read the Microsoft Research Paraphrase Corpus: a header, then label, two numbers and two texts."""
+    return _named_pairs(path, labels, [("#1 String", "#2 String")], ["Quality"])
+
+
+def mnli(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair | ScoredPair]:
+    """Read MultiNLI: a header with ``gold_label`` and ``premise``, ``hypothesis`` (or GLUE's ``sentence1``, ``2``)."""
+    return _named_pairs(path, labels, [("premise", "hypothesis"), ("sentence1", "sentence2")], ["gold_label"])
+
+
+def qnli(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair | ScoredPair]:
+    """Read QNLI: a header with ``question``, ``sentence`` and ``label``."""
+    return _named_pairs(path, labels, [("question", "sentence")], ["label"])
+
+
+def sick(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair]:
+    """Read the entailment of SICK, in lower case (Marelli et al. 2014)."""
+    for number, (first, second, label) in _sick_rows(path, "entailment_judgment"):
+        yield Pair(first, second, known_label(path, number, label.lower(), labels))
+
+
+def sick_relatedness(path: str | Path) -> Iterator[ScoredPair]:
+    """Read the relatedness of SICK, from 1 to 5."""
+    for number, (first, second, score) in _sick_rows(path, "relatedness_score"):
+        yield ScoredPair(first, second, known_score(path, number, score))
+
+
+def stsb(path: str | Path) -> Iterator[ScoredPair]:
+    """Read the STS benchmark as CSV: two texts and a score from 0 to 5, no header."""
+    for number, row in csv_rows(path):
+        if len(row) != 3:
+            raise fault(path, number, f"{count_columns(row)} where two texts and a score are wanted", "mend the line")
+        yield ScoredPair(filled(path, number, row[0]), filled(path, number, row[1]), known_score(path, number, row[2]))
+
+
+def csv_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair]:
+    """Read a CSV with the columns ``first``, ``second`` and ``label`` in its header."""
+    rows = csv_rows(path)
+    _, header = next(rows, (1, []))
+    for number, (first, second, label) in _chosen_rows(path, header, rows, ("first", "second", "label")):
+        yield Pair(first, second, known_label(path, number, label, labels))
+
+
+def rte(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair]:
+    """Read the XML of the PASCAL challenges: value TRUE or FALSE in the first, entailment YES or NO later."""
+    for number, pair in enumerate(xml_elements(path, "pair"), start=1):
+        answer = pair.get("entailment") or pair.get("value") or ""
+        if answer not in ("YES", "TRUE", "NO", "FALSE"):
+            raise UserError(f"{path}, pair {number}: the answer {answer!r} is not YES, NO, TRUE or FALSE; correct it")
+        text, hypothesis = (" ".join((pair.findtext(name) or "").split()) for name in ("t", "h"))
+        if not (text and hypothesis):
+            raise UserError(f"{path}, pair {number}: <t> or <h> is empty; fill it in or remove the pair")
+        label = ENTAILMENT[0] if answer in ("YES", "TRUE") else ENTAILMENT[1]
+        yield Pair(text, hypothesis, known_label(path, number, label, labels))
+
+
+def word_senses(path: str | Path) -> Iterator[Pair]:
+    """Read a data file of WiC, and the file of answers beside it, as pairs of sentences."""
+    return map(sense_pair, words_in_context(path, gold_of(path)))
+
+
+def sense_pair(example: WordInContext) -> Pair:
+    """Put the word before its first sentence, so that a model of two texts can see which word is meant."""
+    return Pair(f"{example.word} : {example.first}", example.second, SENSE[int(example.label)])
+
+
+def gold_of(data: str | Path) -> Path:
+    """Return the file of answers that belongs to a data file of WiC: ``dev.gold.txt`` beside ``dev.data.txt``."""
+    path = Path(data)
+    if ".data." not in path.name:
+        raise UserError(f"{path}: a data file of WiC is called NAME.data.txt, with NAME.gold.txt beside it; rename it")
+    return path.with_name(path.name.replace(".data.", ".gold."))
+
+
+def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
+    """Return the elements of one name, in their order. Entities beyond those of XML itself are refused.
+
+    Raises:
+        UserError: the file is missing, damaged or no XML, its encoding is unknown, or it declares an entity.
+    """
+    try:
+        with open_binary(path) as stream:
+            content = stream.read()
+        _refuse_entities(path, content)
+        return ElementTree.fromstring(content).iter(tag)
+    except DAMAGE as error:
+        raise damaged(path, error) from None
+    # An unknown encoding is a LookupError, one of more bytes a character than the parser can read a ValueError.
+    except (expat.ExpatError, ElementTree.ParseError, LookupError, ValueError) as error:
+        raise UserError(f"{path} is not valid XML: {error}; mend or get the file again") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def _refuse_entities(path: str | Path, content: bytes) -> None:
+    """Refuse XML that declares an entity: a few that hold one another may unfold to gigabytes.
+
+    ElementTree has no way to forbid them, so the parser below it looks first; it stops before anything is unfolded.
+    """
+
+    def refuse(name: str, *_: object) -> None:
+        raise UserError(f"{path} declares the entity {name[:40]!r}; write its text where it is used and remove it")
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    parser.Parse(content, True)
+
+
+def _named_pairs(
+    path: str | Path, labels: Sequence[str] | None, texts: Sequence[tuple[str, str]], targets: Sequence[str]
+) -> Iterator[Pair | ScoredPair]:
+    """Read pairs below a header, from the first of the ``texts`` and of the ``targets`` that the header has."""
+    rows = tab_rows(path)
+    _, header = next(rows, (1, []))
+    names = {name.strip() for name in header}
+    pair = next((pair for pair in texts if names.issuperset(pair)), texts[0])
+    target = next((name for name in targets if name in names), targets[0])
+    for number, (first, second, answer) in _chosen_rows(path, header, rows, (*pair, target)):
+        if target == "score":
+            yield ScoredPair(first, second, known_score(path, number, answer))
+        else:
+            yield Pair(first, second, known_label(path, number, answer, labels))
+
+
+def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:
+    rows = tab_rows(path)
+    _, header = next(rows, (1, []))
+    return _chosen_rows(path, header, rows, ("sentence_A", "sentence_B", target))
+
+
+def _chosen_rows(
+    path: str | Path, header: Sequence[str], rows: Iterator[tuple[int, list[str]]], names: Sequence[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield of each row its number and the columns of two texts, both filled, and of the target."""
+    places = find_columns(path, header, names)
+    for number, row in rows:
+        if len(row) != len(header):
+            raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
+        first, second, target = (row[place] for place in places)
+        yield number, [filled(path, number, first), filled(path, number, second), target]

@@ -1,0 +1,72 @@
+"""Read sentences with a tag for each word: CoNLL-2003 and WNUT-17 in columns, the Brown corpus with slashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from d2lbert.data.examples import TaggedSentence
+from d2lbert.data.readers.lines import archive_texts, fault, lines
+from d2lbert.data.readers.tag_schemes import convert
+from d2lbert.errors import UserError
+
+
+def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[TaggedSentence]:
+    """Read one word a line, its tag last, and a blank line after each sentence; tags come out in the scheme IOB2.
+
+    Columns are separated by a TAB, or by spaces where a line has no TAB. ``-DOCSTART-`` lines are left out. A line that
+    holds nothing but a TAB or a byte order mark, as in WNUT-17, counts as blank.
+
+    Args:
+        labels: the tags that may occur, in IOB2; None for any.
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    for number, line in lines(path):
+        if not line.strip("\ufeff \t") or line.startswith("-DOCSTART-"):
+            if words:
+                yield _sentence(path, number, words, tags, labels)
+            words, tags = [], []
+            continue
+        columns = line.split("\t") if "\t" in line else line.split()
+        if len(columns) < 2 or not columns[0].strip():
+            raise fault(path, number, f"{line[:40]!r} where a word and its tag are wanted", "mend the line")
+        words.append(columns[0].strip())
+        tags.append(columns[-1].strip())
+    if words:
+        yield _sentence(path, number, words, tags, labels)
+
+
+def brown(path: str | Path) -> Iterator[TaggedSentence]:
+    """Read the archive of the Brown corpus, files ``brown/ca01`` and so on: ``word/tag`` with a sentence on each line.
+
+    Of a tag only the first part is kept, the part of speech: ``np`` of ``np-tl`` (in a title) or ``np$`` (a genitive).
+    """
+    for origin, content in archive_texts(path, r"brown/c[a-r]\d\d"):
+        yield from _slashed(origin, content)
+
+
+def _slashed(origin: str, content: str) -> Iterator[TaggedSentence]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        pairs = [token.rpartition("/") for token in line.split()]
+        if not pairs:
+            continue
+        if not all(word and tag for word, _, tag in pairs):
+            raise fault(origin, number, "a word without its tag", "get the file again")
+        tags = [re.split(r"[-+*$]", tag)[0] or tag for _, _, tag in pairs]
+        yield TaggedSentence(tuple(word for word, _, _ in pairs), tuple(tags))
+
+
+def _sentence(
+    path: str | Path, number: int, words: list[str], tags: list[str], labels: Sequence[str] | None
+) -> TaggedSentence:
+    """Make the sentence that ends before line ``number``."""
+    try:
+        converted = convert(tags, "IOB2")
+    except UserError as error:
+        raise UserError(f"{path}, sentence before line {number}: {error}") from None
+    for tag in converted:
+        if labels is not None and tag not in labels:
+            raise fault(path, number, f"the tag {tag!r} is not one of {', '.join(labels)}", "correct the tag")
+    return TaggedSentence(tuple(words), tuple(converted))

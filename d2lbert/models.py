@@ -1,0 +1,99 @@
+"""Pretrained models by name: the one place that knows both names and classes, of either edition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from d2lbert.config.bert import BertConfig
+from d2lbert.config.elmo import ElmoConfig
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.storage.files import read_json
+from d2lbert.text import Tokenizer, Unigram, WordPiece
+from d2lbert.text.characters import WordCharacters
+from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE
+from d2lbert.zoo.folders import entry_folder, find_model, locate
+from d2lbert.zoo.table import CONFIGS
+
+
+def get_model(
+    name: str,
+    dataset_name: str | None = None,
+    *,
+    edition: str = "torch",
+    pretrained: bool = True,
+    path: str | Path | None = None,
+) -> tuple[Any, Any]:
+    """Return a model and its tokenizer, after the convention of GluonNLP's ``get_model``.
+
+    The first use of a model of the hub downloads it (see :mod:`d2lbert.zoo.files`); ``d2lbert models`` lists them all.
+
+    Args:
+        name: a name of the zoo, such as ``"minilm"`` or ``"bert_12_768_12"``, or a model folder.
+        dataset_name: what the weights were trained on, such as ``"wiki_cn_cased"``, where a name has several.
+        edition: ``"torch"`` or ``"mxnet"``.
+        pretrained: False for random weights of the same sizes; only the vocabulary is downloaded then.
+        path: a model folder to use instead of the named one.
+
+    Returns:
+        a ``BertModel`` and its ``WordPiece``; a ``DistilBertModel`` has a ``WordPiece``, too, an ``AlbertModel`` a
+        ``Unigram``, an ``Elmo`` a ``WordCharacters``.
+
+    Raises:
+        UserError: unknown name, data set or edition; weights that are not public, not to be had, or not those that the
+            table names; vocabulary that does not fit the weights.
+    """
+    if edition not in ("torch", "mxnet"):
+        raise unknown_name("edition", edition, ("torch", "mxnet"))
+    if path is None and Path(name).is_dir():
+        path = name
+    entry = find_model(name, dataset_name) if path is None else None
+    folder = entry_folder(entry, pretrained) if entry is not None else locate(path or "")
+    if entry is not None and entry.kind == "elmo":
+        elmo = _elmo_class(edition)
+        model = elmo.from_pretrained(folder) if pretrained else elmo(ElmoConfig.from_options(folder / OPTIONS_FILE))
+        return model, WordCharacters(model.config.max_characters)
+    kind = entry.kind if entry is not None else str(read_json(folder / CONFIG_FILE).get("model_type", "bert"))
+    encoder = _encoder_class(kind, edition)
+    config = CONFIGS.get(kind, BertConfig)
+    model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
+    return model, tokenizer_of(folder, model.config)
+
+
+def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
+    """Return the tokenizer of a model folder.
+
+    Raises:
+        UserError: it is missing or damaged, or has more pieces than the model has embeddings.
+    """
+    kind = Unigram if config.model_type == "albert" else WordPiece
+    tokenizer = kind.from_pretrained(folder)
+    if len(tokenizer.vocab) > config.vocab_size:
+        raise UserError(
+            f"{folder}: the tokenizer has {len(tokenizer.vocab):,} pieces, the model has {config.vocab_size:,} "
+            "embeddings: vocabulary and weights are not of one model"
+        )
+    return tokenizer
+
+
+def _encoder_class(kind: str, edition: str) -> Any:
+    """Return the class of BERT or of one of its relatives."""
+    if edition == "torch":
+        from d2lbert.torch.relatives import encoder_class
+
+        return encoder_class(kind)
+    if kind in ("albert", "distilbert"):
+        raise UserError(f"the mxnet edition has no {kind}: use edition='torch'")
+    from d2lbert.mxnet.bert import BertModel as MxnetBertModel
+
+    return MxnetBertModel
+
+
+def _elmo_class(edition: str) -> Any:
+    if edition == "torch":
+        from d2lbert.torch.elmo import Elmo
+
+        return Elmo
+    from d2lbert.mxnet.elmo import Elmo as MxnetElmo
+
+    return MxnetElmo

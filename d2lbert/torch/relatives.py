@@ -1,0 +1,105 @@
+"""Two smaller relatives of BERT: ALBERT (Lan et al. 2020) and DistilBERT (Sanh et al. 2019).
+
+ALBERT is a BERT with narrow embeddings, and one block that all layers share. Two changes, both to save parameters: the
+word embeddings have E numbers a piece, far fewer than D, and one matrix (E, D) widens them: V E + E D parameters
+instead of V D (section 3.1, factorised embedding parameterisation). And each layer runs the same block, so that 12
+layers have the parameters of one. It saves memory, not time: every layer is still computed.
+
+DistilBERT is every second block of BERT, without segments and pooler. It was trained to give the answers of BERT-base,
+its teacher, and started from the teacher's blocks.
+
+Shape legend: B rows of a batch, L length of a row, D hidden size, E embedding size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from d2lbert.config.bert import BertConfig
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
+from d2lbert.torch.bert import BertEmbeddings, BertModel, TextEncoder
+from d2lbert.torch.encoder import initialize
+from d2lbert.weights.relatives import albert_names, distilbert_names
+
+_EMBEDDING_FIELDS = (
+    "vocab_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "layer_norm_eps",
+    "hidden_dropout_prob",
+)
+
+
+class AlbertEmbeddings(BertEmbeddings):
+    """The embeddings of a BERT of width E, then a linear layer to D."""
+
+    def __init__(self, config: AlbertConfig) -> None:
+        sizes = {name: getattr(config, name) for name in _EMBEDDING_FIELDS}
+        super().__init__(BertConfig(hidden_size=config.embedding_size, num_attention_heads=1, **sizes))
+        self.project = nn.Linear(config.embedding_size, config.hidden_size)
+
+    def forward(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D)."""
+        return self.project(super().forward(token_ids, segment_ids, position_ids))  # (B, L, E) -> (B, L, D)
+
+
+class AlbertModel(BertModel):
+    """ALBERT without a head. Input, output and packed rows are those of :class:`~d2lbert.torch.bert.BertModel`.
+
+    Differs from ``transformers`` in training alone, where the rate of dropout is not 0 as it is in version 2: there is
+    dropout on the feed-forward network's output, too, as in BERT.
+
+    Args:
+        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+    """
+
+    config_class = AlbertConfig
+    embeddings_class = AlbertEmbeddings
+    config: AlbertConfig
+
+    def names(self) -> dict[str, str]:
+        """Return the table from our parameter names to Hugging Face's."""
+        return albert_names(self.config.num_hidden_groups)
+
+
+class DistilBertEmbeddings(nn.Module):
+    """The sum of word and position embeddings, then LayerNorm and dropout."""
+
+    def __init__(self, config: DistilBertConfig) -> None:
+        super().__init__()
+        self.word = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D). Segments are not looked at."""
+        return self.dropout(self.norm(self.word(token_ids) + self.position(position_ids)))
+
+
+class DistilBertModel(TextEncoder):
+    """DistilBERT without a head: token ids in, contextual vectors out. ``pooled`` is the first token's last state.
+
+    Args:
+        config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+    """
+
+    config_class = DistilBertConfig
+    embeddings_class = DistilBertEmbeddings
+    config: DistilBertConfig
+
+    def __init__(self, config: DistilBertConfig) -> None:
+        super().__init__(config)
+        self.apply(lambda module: initialize(module, config.initializer_range))
+
+    def names(self) -> dict[str, str]:
+        """Return the table from our parameter names to Hugging Face's."""
+        return distilbert_names(self.config.num_hidden_layers)
+
+
+_RELATIVES: dict[str, type[TextEncoder]] = {"albert": AlbertModel, "distilbert": DistilBertModel}
+
+
+def encoder_class(model_type: str) -> type[TextEncoder]:
+    """Return the class for a ``model_type`` of ``config.json``; BERT for one that is unknown, which will refuse it."""
+    return _RELATIVES.get(model_type, BertModel)

@@ -1,0 +1,126 @@
+"""Train ELMo's language model: a plain loop that can be stopped and taken up again."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from d2lbert.data.elmo import SentenceBatches
+from d2lbert.errors import UserError
+from d2lbert.torch.elmo import BidirectionalLanguageModel
+from d2lbert.torch.training.optim import linear_warmup_and_decay
+from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
+
+
+@dataclass(frozen=True)
+class LanguageModelTraining:
+    """Settings of a run.
+
+    Fields:
+        epochs: passes over the sentences.
+        learning_rate: its highest value, after the warm-up.
+        warmup: share of all steps during which the learning rate rises.
+        clip: the largest norm of the gradient.
+        seed: of the order and of dropout.
+        save_every: steps between two checkpoints.
+    """
+
+    epochs: int = 2
+    learning_rate: float = 2e-3
+    warmup: float = 0.02
+    clip: float = 5.0
+    seed: int = 0
+    save_every: int = 500
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "learning_rate", "clip", "save_every"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
+
+
+def train_language_model(
+    model: BidirectionalLanguageModel,
+    batches: SentenceBatches,
+    settings: LanguageModelTraining,
+    folder: str | Path | None = None,
+    progress: bool = True,
+) -> list[dict[str, float]]:
+    """Train ``model`` and return one record every ``save_every`` steps and at the end.
+
+    With a ``folder`` checkpoints are saved there, and a run that was stopped goes on from the newest bit for bit.
+
+    Returns:
+        Records of step, words seen, seconds, and the mean loss a word of each direction since the last record. (With
+        a sampled softmax the loss is that of the samples; :func:`perplexities` measures the full one.)
+
+    Raises:
+        UserError: the checkpoint is of another run, or the loss is no longer finite.
+    """
+    device = next(model.parameters()).device
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+    plans = [batches.plan(settings.seed + epoch) for epoch in range(settings.epochs)]
+    steps = sum(map(len, plans))
+    warmup = int(settings.warmup * steps)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
+    torch.manual_seed(settings.seed)
+    same = {**asdict(settings), "sentences": len(batches.sentences), "vocabulary": len(batches.vocabulary)}
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    done, words, seconds, history = 0, 0, 0.0, []
+    saved = load_checkpoint(folder, same) if folder is not None else None
+    if saved is not None:
+        for name, part in parts.items():
+            part.load_state_dict(saved[name])
+        done, words, seconds, history = saved["progress"]
+    model.train()
+    sums, since, began = [0.0, 0.0], 0, time.perf_counter() - seconds
+    with tqdm(total=steps, initial=done, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
+        for step, rows in enumerate((rows for plan in plans for rows in plan), start=1):
+            if step <= done:
+                continue
+            batch = batches.batch(rows)
+            losses = model(*(torch.from_numpy(array).to(device) for array in batch))
+            _descend(sum(loss.mean() for loss in losses), model, optimizer, settings.clip)
+            schedule.step()
+            sums = [total + float(loss.detach().sum()) for total, loss in zip(sums, losses, strict=True)]
+            since, words = since + len(losses[0]), words + len(losses[0])
+            bar.update()
+            if step % settings.save_every == 0 or step == steps:
+                seconds = time.perf_counter() - began
+                record = {"step": step, "words": words, "seconds": seconds}
+                history.append(record | {"forward": sums[0] / since, "backward": sums[1] / since})
+                bar.set_postfix_str(f"loss {history[-1]['forward']:.3f} {history[-1]['backward']:.3f}", refresh=False)
+                sums, since = [0.0, 0.0], 0
+                if folder is not None:
+                    state = {name: part.state_dict() for name, part in parts.items()}
+                    save_checkpoint(folder, step, same, state | {"progress": [step, words, seconds, history]})
+    return history
+
+
+def _descend(loss: Any, model: nn.Module, optimizer: torch.optim.Optimizer, clip: float) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
+    if not torch.isfinite(norm):
+        raise UserError("the loss is no longer a finite number: lower the learning rate")
+    optimizer.step()
+
+
+@torch.inference_mode()
+def perplexities(model: BidirectionalLanguageModel, batches: SentenceBatches) -> tuple[float, float]:
+    """Return the perplexity of the full softmax, forward and backward: exp of the mean loss a word."""
+    device = next(model.parameters()).device
+    model.eval()
+    sums, words = [0.0, 0.0], 0
+    for batch in batches.epoch(None):
+        losses = model(*(torch.from_numpy(array).to(device) for array in batch))
+        sums = [total + float(loss.sum()) for total, loss in zip(sums, losses, strict=True)]
+        words += len(losses[0])
+    return math.exp(sums[0] / words), math.exp(sums[1] / words)

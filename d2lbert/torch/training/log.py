@@ -1,0 +1,63 @@
+"""What a training run writes down as it goes: a CSV file, and events for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from d2lbert.errors import UserError
+from d2lbert.storage.files import write_text
+
+
+class TrainingLog:
+    """A line for each step that is logged.
+
+    Args:
+        path: of the CSV file. It may be there already, from the run that is gone on with; what is later than ``step``
+            is dropped.
+        columns: the first is the step, counted from 1.
+        step: where the run stands.
+        events: the folder for TensorBoard, a curve for each column; None for no such events.
+
+    Raises:
+        UserError: TensorBoard is asked for and not installed.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str], step: int, events: Path | None = None) -> None:
+        self._curves = None if events is None else _writer(events, step)
+        rows = []
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()[1:]
+            # A line that a crash has cut short counts as later.
+            rows = [line for line in lines if line.count(",") == len(columns) - 1 and int(line.split(",")[0]) <= step]
+        write_text(path, "\n".join([",".join(columns), *rows]) + "\n")
+        self._stream = path.open("a", encoding="utf-8", newline="")
+        self._rows = csv.DictWriter(self._stream, columns, lineterminator="\n")
+
+    def __enter__(self) -> TrainingLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+        if self._curves is not None:
+            self._curves.close()
+
+    def write(self, row: dict[str, float]) -> None:
+        """Add a line; columns that the row lacks stay empty."""
+        self._rows.writerow(row)
+        self._stream.flush()
+        if self._curves is not None:
+            for name, value in row.items():
+                self._curves.add_scalar(name, value, int(row["step"]))
+            self._curves.flush()
+
+
+def _writer(folder: Path, step: int) -> Any:
+    """Return TensorBoard's writer; it hides what an earlier run has written after ``step``."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("--tensorboard needs the package tensorboard: run pip install tensorboard") from None
+    return SummaryWriter(str(folder), purge_step=step + 1)

@@ -1,0 +1,368 @@
+"""Pretraining: one plain loop, on one process or many, that can be killed at any moment and taken up again.
+
+It trains any model that answers the questions of its data: BERT, asked for masked tokens and next sentences; GPT, asked
+for the next token. The loss is the sum of the cross-entropies of all questions.
+
+Nothing random has a state that must be saved. Batches are a function of the seed and the position, dropout of the seed
+and the number of the batch, the learning rate of the step. So a checkpoint holds weights, the optimiser's moments and
+three numbers, and a resumed run ends with the same bits as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from d2lbert.data.pretraining.batches import BEGINNING, Position, Questions, TextData
+from d2lbert.errors import UserError
+from d2lbert.storage import checkpoints
+from d2lbert.storage.files import read_json, write_text
+from d2lbert.tasks.base import IGNORED
+from d2lbert.text import WordPiece
+from d2lbert.torch.runtime import ahead, autocast, check_precision, compile_blocks, to_device
+from d2lbert.torch.training.distributed import World, gather, load_state, save_state
+from d2lbert.torch.training.log import TrainingLog
+from d2lbert.torch.training.losses import mean_cross_entropy
+from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay
+
+CHECKPOINTS = "checkpoints"
+LOG = "log.csv"
+EVENTS = "tensorboard"
+_STATE_FOLDER = "state"  # weights and moments
+_NUMBERS_FILE = "state.json"
+# What may change between a run and its continuation: it touches no weight.
+_MAY_CHANGE = ("tensorboard", "keep", "save_every", "log_every", "validate_every", "validation_batches")
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """Settings of a pretraining run. The defaults suit small models; BERT-base took 1e-4 and a million steps.
+
+    Fields:
+        steps: updates of the weights.
+        accumulation: batches that make one step; many processes share them.
+        learning_rate: its highest value, after the warm-up.
+        warmup: share of all steps during which the learning rate rises.
+        weight_decay: of matrices; biases and LayerNorm have none.
+        clip: the largest norm of the gradient.
+        seed: of the first weights and of dropout.
+        precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
+        log_every, validate_every, save_every: steps between two of each.
+        validation_batches: of held-out documents, at most; the same ones each time.
+        keep: how many checkpoints stay.
+        tensorboard: write the log for TensorBoard, too.
+        compiled: let ``torch.compile`` make kernels for the blocks. It takes a minute or more, and pays on a GPU.
+    """
+
+    steps: int = 1000
+    accumulation: int = 1
+    learning_rate: float = 5e-4
+    warmup: float = 0.05
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+    precision: str = "auto"
+    log_every: int = 10
+    validate_every: int = 500
+    save_every: int = 500
+    validation_batches: int = 50
+    keep: int = 3
+    tensorboard: bool = False
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        above_zero = ("steps", "accumulation", "learning_rate", "clip", "log_every", "validate_every", "save_every")
+        for name in (*above_zero, "validation_batches", "keep"):
+            if not 0 < getattr(self, name) < math.inf:  # false for nan, too
+                raise UserError(f"pretraining: {name} is {getattr(self, name)}; it must be above 0")
+        if not 0 <= self.warmup <= 1:
+            raise UserError(f"pretraining: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
+        check_precision(self.precision)
+
+
+class Pretrainable(nn.Module, ABC):
+    """A model that answers the questions of its data, such as BERT those of ``PretrainingData``.
+
+    Fields:
+        config: its sizes, a frozen dataclass.
+    """
+
+    config: Any
+
+    @abstractmethod
+    def answer(self, batch: Any) -> dict[str, Tensor]:
+        """Return logits (N, C) for each question of a batch, by its name, in the order of the batch's answers.
+
+        Args:
+            batch: of the data that belong to the model, still in NumPy.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load a folder that :meth:`save_pretrained` has written."""
+
+    @abstractmethod
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a model folder."""
+
+
+class Answering(nn.Module):
+    """A model whose forward pass is its answers: what ``DistributedDataParallel`` can wrap."""
+
+    def __init__(self, model: Pretrainable) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        """Return what :meth:`Pretrainable.answer` returns."""
+        return self.model.answer(batch)
+
+
+class Trainer:
+    """A model in training: everything that a checkpoint holds.
+
+    Args:
+        model: on its device, with its first weights.
+        data: the training batches, with the questions that the model answers.
+        dev: batches of held-out documents, or None.
+        settings: of the run.
+        out: folder for checkpoints, the log and the trained model.
+        world: this process among all that train together.
+    """
+
+    def __init__(
+        self,
+        model: Pretrainable,
+        data: TextData[Any],
+        dev: TextData[Any] | None,
+        settings: Pretraining,
+        out: Path,
+        world: World | None = None,
+    ) -> None:
+        self.model, self.data, self.dev, self.settings, self.out = model, data, dev, settings, out
+        self.world = world or World()
+        if settings.accumulation % self.world.size:
+            raise UserError(
+                f"pretraining: {self.world.size} processes cannot share {settings.accumulation} batches a step evenly; "
+                "give --accumulation a multiple of the number of processes"
+            )
+        self.device = next(model.parameters()).device
+        if settings.compiled:
+            compile_blocks(model)
+        self.parallel: nn.Module = self.world.wrap(Answering(model))
+        groups = decay_groups(model, settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
+        self.step = 0
+        self.position = BEGINNING
+        self.tokens = 0  # seen so far
+        self.interrupted = False  # set it, from a signal handler say, and the run ends after the step in hand
+
+    def run(self, progress: bool = True) -> dict[str, float]:
+        """Train up to the last step and return the last line of the log.
+
+        Raises:
+            KeyboardInterrupt: between two steps, once ``interrupted`` is set.
+        """
+        settings, last = self.settings, {}
+        batches = self.data.batches(self.position)
+        if self.device.type == "cuda":
+            batches = ahead(batches)
+        began, tokens_before = time.perf_counter(), self.tokens
+        log = self._log()
+        show = progress and self.world.rank == 0
+        bar = tqdm(
+            total=settings.steps, initial=self.step, disable=not show, file=sys.stderr, unit="step", mininterval=1.0
+        )
+        with log or contextlib.nullcontext(), bar:
+            while self.step < settings.steps:
+                if self.interrupted:
+                    raise KeyboardInterrupt
+                losses = self._step(batches)
+                rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
+                loss = losses[_columns(self.data.questions)[0][0]]
+                bar.set_postfix_str(f"loss {loss:.3f}, {rate:,.0f} tokens/s", refresh=False)
+                bar.update()
+                finished = self.step == settings.steps
+                validate = finished or self.step % settings.validate_every == 0
+                if validate or self.step % settings.log_every == 0:
+                    row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **losses}
+                    row |= self.validate() if validate else {}
+                    last = {**row, "tokens_per_second": round(rate)}
+                    if log is not None:
+                        log.write(last)
+                if finished or self.step % settings.save_every == 0:
+                    self.save()
+        return last or {"step": self.step, **self.validate()}
+
+    def _log(self) -> TrainingLog | None:
+        """Return the log of the first process; the others write none."""
+        if self.world.rank:
+            return None
+        losses, accuracies = _columns(self.data.questions)
+        scores = [*losses, *(f"dev_{name}" for name in (*losses, *accuracies))]
+        columns = ["step", "epoch", "tokens", "learning_rate", *scores, "tokens_per_second"]
+        return TrainingLog(self.out / LOG, columns, self.step, self.out / EVENTS if self.settings.tensorboard else None)
+
+    def _step(self, batches: Iterator[tuple[Questions, Position]]) -> dict[str, float]:
+        """Make one step, and return its losses."""
+        settings, world = self.settings, self.world
+        self.parallel.train()
+        # Every process prepares all batches of the step, for a hundredth of the time that the model takes, and works
+        # on its share. So it knows the sums by which the means must be divided, and no number of processes or of
+        # batches changes what a step computes.
+        taken = list(itertools.islice(batches, settings.accumulation))
+        counts = [_counts(batch) for batch, _ in taken]
+        asked = np.maximum(1, np.sum(counts, axis=0))
+        rate = settings.learning_rate * linear_warmup_and_decay(
+            self.step, int(settings.warmup * settings.steps), settings.steps
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sums = torch.zeros(len(asked), dtype=torch.float64, device=self.device)
+        mine = range(world.rank, len(taken), world.size)
+        for number in mine:
+            torch.manual_seed(_dropout_seed(settings.seed, self.step, number))
+            wait = contextlib.nullcontext() if number == mine[-1] else world.no_sync(self.parallel)
+            with wait:
+                answers, shares = self._answer(taken[number][0]), (counts[number] / asked).tolist()
+                parts = [mean_cross_entropy(*answer) * share for answer, share in zip(answers, shares, strict=True)]
+                (sum(parts) * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
+            sums += torch.stack([part.detach() for part in parts])
+        nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        self.position = taken[-1][1]
+        self.tokens += sum(batch.rows.num_tokens for batch, _ in taken)
+        found = world.add(sums).tolist()
+        if not np.isfinite(found).all():
+            raise UserError(f"the loss became {sum(found)} at step {self.step}: lower the learning rate")
+        return {"learning_rate": rate, **dict(zip(_columns(self.data.questions)[0], found, strict=True))}
+
+    def _answer(self, batch: Questions) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return for each question the model's logits (N, C) and the right answers (N,)."""
+        with autocast(self.device, self.settings.precision):
+            logits = self.parallel(batch)
+        return [(logits[name], to_device(right, self.device)) for name, right in batch.answers.items()]
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Return losses and accuracies on held-out documents, always on the same batches with the same masks."""
+        if self.dev is None:
+            return {}
+        self.parallel.eval()
+        asked = np.zeros(len(self.dev.questions))
+        losses, right = np.zeros_like(asked), np.zeros_like(asked)
+        for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
+            answers, counts = self._answer(batch), _counts(batch)
+            losses += [float(mean_cross_entropy(*answer)) for answer in answers] * counts
+            right += [int((logits.argmax(-1) == targets).sum()) for logits, targets in answers]
+            asked += counts
+        names = [f"dev_{name}" for kind in _columns(self.dev.questions) for name in kind]
+        means = np.concatenate([losses, right]) / np.maximum(1, np.tile(asked, 2))
+        return dict(zip(names, means.tolist(), strict=True))
+
+    def save(self) -> None:
+        """Write a checkpoint: the first process makes the folder, each puts its part of the state in."""
+        if self.world.rank == 0:
+            checkpoints.save(self.out / CHECKPOINTS, self.step, self._write, self.settings.keep)
+        else:
+            self._write_state(Path(self.world.share()))
+        self.world.wait()
+
+    def _write(self, folder: Path) -> None:
+        """Fill the folder of a checkpoint. It is a model folder, too: ``transformers`` loads it."""
+        self._write_state(Path(self.world.share(str(folder)))).save_pretrained(folder)
+        self.data.shards.tokenizer().save_pretrained(folder)
+        numbers = {"step": self.step, "position": self.position, "tokens": self.tokens, "run": self._description()}
+        write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
+
+    def _write_state(self, folder: Path) -> Pretrainable:
+        """Write weights and moments, and return the whole model. Every process must call it."""
+        save_state(folder / _STATE_FOLDER, self._state(), self.world)
+        return self._whole()
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """Return weights and moments, sharded ones as they are; the moments are zero before the first step."""
+        state = {}
+        for name, parameter in self.model.named_parameters():
+            moments = self.optimizer.state[parameter]
+            if not moments:
+                moments["step"] = torch.zeros((), device=self.device)
+                moments |= {moment: torch.zeros_like(parameter) for moment in ("exp_avg", "exp_avg_sq")}
+            state[f"weight.{name}"] = parameter.detach()
+            state |= {f"{moment}.{name}": moments[moment] for moment in ("step", "exp_avg", "exp_avg_sq")}
+        return state
+
+    def _whole(self) -> Pretrainable:
+        """Return the model; of a sharded one a copy that has all weights. Every process must call it."""
+        if not self.world.sharded:
+            return self.model
+        whole = type(self.model)(self.model.config)
+        whole.load_state_dict(gather(self.model.state_dict()))
+        return whole
+
+    def resume(self) -> bool:
+        """Go back to the newest whole checkpoint of ``out``; False where there is none yet.
+
+        Raises:
+            UserError: the checkpoint is of a run with other settings.
+        """
+        folder = checkpoints.newest(self.out / CHECKPOINTS)
+        if folder is None:
+            return False
+        numbers = read_json(folder / _NUMBERS_FILE)
+        for name, value in self._description().items():
+            before = numbers["run"].get(name)
+            if before != value:
+                raise UserError(f"--resume: {name} was {before} and is now {value}; give what it was, or another --out")
+        load_state(folder / _STATE_FOLDER, self._state(), self.world)
+        self.step, self.tokens = numbers["step"], numbers["tokens"]
+        self.position = Position(*numbers["position"])
+        return True
+
+    def _description(self) -> dict[str, Any]:
+        """What must be the same in a run and its continuation, as JSON gives it back."""
+        run = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in _MAY_CHANGE}
+        data = {f"data.{name}": value for name, value in dataclasses.asdict(self.data.settings).items()}
+        model = {f"model.{name}": value for name, value in dataclasses.asdict(self.model.config).items()}
+        corpus = {"corpus": self.data.shards.digest()}
+        return json.loads(json.dumps({**run, **data, **model, **corpus}))
+
+    def finish(self, tokenizer: WordPiece) -> None:
+        """Write the trained model into ``out``."""
+        whole = self._whole()
+        if self.world.rank == 0:
+            tokenizer.save_pretrained(self.out)
+            whole.save_pretrained(self.out)
+
+
+def _dropout_seed(seed: int, step: int, number: int) -> int:
+    """Return a seed for dropout in one batch of one step; the same whichever process computes it."""
+    return int(np.random.SeedSequence([seed, step, number, 1]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _counts(batch: Questions) -> np.ndarray:
+    """Return how many answers are asked for, for each question."""
+    return np.array([int((answers != IGNORED).sum()) for answers in batch.answers.values()])
+
+
+def _columns(questions: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the names of the losses and of the accuracies in the log."""
+    return [f"{name}_loss" for name in questions], [f"{name}_accuracy" for name in questions]

@@ -1,0 +1,106 @@
+"""Stop a training run and go on bit for bit: its state in a checkpoint of :mod:`d2lbert.storage.checkpoints`.
+
+Only tensors and plain values are stored; they are read with ``weights_only``, so no code in a file can run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from d2lbert.errors import UserError
+from d2lbert.storage import checkpoints
+from d2lbert.storage.files import read_json, write_text
+
+_STATE_FILE, _SETTINGS_FILE = "state.pt", "settings.json"
+
+
+def save_checkpoint(
+    folder: str | Path, step: int, settings: dict[str, Any], state: dict[str, Any], keep: int = 2
+) -> None:
+    """Write a checkpoint, with the state of the random generators; the newest ``keep`` stay.
+
+    Args:
+        folder: of all checkpoints of the run; made if it does not exist.
+        step: how far the run is, in its own steps.
+        settings: what must be the same when the run goes on; JSON.
+        state: tensors, numbers, strings, and lists and dictionaries of them.
+    """
+
+    def write(target: Path) -> None:
+        torch.save({**state, "random": _random_state()}, target / _STATE_FILE)
+        write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
+
+    checkpoints.save(Path(folder), step, write, keep)
+
+
+def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the newest whole state, and put the random generators back to where they were; None where there is none.
+
+    Raises:
+        UserError: all checkpoints are damaged, or they are of a run with other settings.
+    """
+    remedy = f"remove {folder} to start anew"
+    path = checkpoints.newest(Path(folder))
+    if path is None:
+        if checkpoints.begun(Path(folder)):
+            raise UserError(f"every checkpoint in {folder} is damaged: {remedy}")
+        return None
+    before, now = read_json(path / _SETTINGS_FILE), json.loads(json.dumps(settings))
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            raise UserError(
+                f"{folder} is of another run: {name} was {before.get(name)!r} and is now {now.get(name)!r}; "
+                f"give the same, or {remedy}"
+            )
+    state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
+    _restore(state.pop("random"))
+    return state
+
+
+def fingerprint_of_examples(examples: Iterable[Any]) -> str:
+    """Return a short name of examples, for ``settings``: other examples, or another order, have another name."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def fingerprint_of_weights(module: nn.Module) -> str:
+    """Return a short name of a module's weights, for ``settings``: any other weight gives another name."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _random_state() -> dict[str, Any]:
+    name, keys, *rest = np.random.get_state()
+    version, numbers, gauss = random.getstate()
+    state = {
+        "torch": torch.get_rng_state(),
+        "numpy": [str(name), torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
+        "python": [version, list(numbers), gauss],
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def _restore(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,0 +1,1 @@
+"""Files of weights: safetensors in and out, and the tables from our parameter names to those of others."""

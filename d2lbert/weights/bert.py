@@ -1,0 +1,60 @@
+"""Hugging Face's parameter names of BERT."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+# Our name on the left, Hugging Face's on the right. {} stands for a module, then weight and bias follow.
+_BLOCK_MODULES = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.expand": "intermediate.dense",
+    "feed_forward.project": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+EMBEDDINGS = {
+    "embeddings.word.weight": "embeddings.word_embeddings.weight",
+    "embeddings.position.weight": "embeddings.position_embeddings.weight",
+    "embeddings.segment.weight": "embeddings.token_type_embeddings.weight",
+    "embeddings.norm.weight": "embeddings.LayerNorm.weight",
+    "embeddings.norm.bias": "embeddings.LayerNorm.bias",
+}
+
+
+def bert_names(num_hidden_layers: int) -> dict[str, str]:
+    """Return the table from our parameter names of a BERT encoder to Hugging Face's."""
+    names = dict(EMBEDDINGS)
+    for block in range(num_hidden_layers):
+        for ours, theirs in _BLOCK_MODULES.items():
+            for kind in ("weight", "bias"):
+                names[f"encoder.blocks.{block}.{ours}.{kind}"] = f"encoder.layer.{block}.{theirs}.{kind}"
+    for kind in ("weight", "bias"):
+        names[f"pooler.{kind}"] = f"pooler.dense.{kind}"
+    return names
+
+
+def with_pooler(
+    tensors: Mapping[str, np.ndarray], initial: Callable[[], Mapping[str, np.ndarray]], origin: str | Path
+) -> dict[str, np.ndarray]:
+    """Return the tensors of an encoder; where the file has no pooler, with that of a new model, and say so.
+
+    Checkpoints of models that were trained without a sentence task have none.
+
+    Args:
+        initial: returns the tensors of a new model, under Hugging Face's names.
+        origin: the folder, for the warning.
+    """
+    if any(name.startswith("pooler.") for name in tensors):
+        return dict(tensors)
+    warnings.warn(
+        f"{origin} has no pooler: .pooled starts from random weights and means nothing before it is trained",
+        stacklevel=3,
+    )
+    return {**{name: array for name, array in initial().items() if name.startswith("pooler.")}, **tensors}

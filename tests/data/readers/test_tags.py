@@ -1,0 +1,148 @@
+"""Schemes of tags lose no entity on the way from one to another; the readers of CoNLL-2003 and WNUT-17."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from d2lbert import UserError
+from d2lbert.data import TaggedSentence
+from d2lbert.data.readers.tag_schemes import SCHEMES, Entity, convert, entities, write_tags
+from d2lbert.data.readers.tags import brown, conll
+
+
+@st.composite
+def _sentences(draw: st.DrawFn) -> tuple[list[Entity], int]:
+    """Entities in order, often side by side and of the same type, and the number of words."""
+    found, end = [], 0
+    for _ in range(draw(st.integers(0, 6))):
+        start = end + draw(st.integers(0, 2))
+        end = start + draw(st.integers(1, 3))
+        found.append(Entity(start, end, draw(st.sampled_from(["PER", "LOC", "creative-work"]))))
+    return found, end + draw(st.integers(0, 2))
+
+
+@given(_sentences(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
+def test_no_entity_is_lost_from_scheme_to_scheme(sentence: tuple[list[Entity], int], one: str, two: str) -> None:
+    found, length = sentence
+    tags = write_tags(found, length, one)
+    assert entities(tags) == found
+    assert convert(convert(tags, two), one) == tags
+
+
+@given(st.lists(st.sampled_from(["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in "XY")]), max_size=12))
+def test_any_tags_have_entities_that_do_not_overlap(tags: list[str]) -> None:
+    found = entities(tags)
+    assert {place for one in found for place in range(one.start, one.end)} == {
+        place for place, tag in enumerate(tags) if tag != "O"
+    }
+    assert sum(one.end - one.start for one in found) == sum(tag != "O" for tag in tags)
+
+
+def test_the_three_schemes_by_hand() -> None:
+    found = [Entity(0, 1, "PER"), Entity(1, 3, "PER"), Entity(3, 4, "LOC")]
+    assert write_tags(found, 5, "IOB1") == ["I-PER", "B-PER", "I-PER", "I-LOC", "O"]
+    assert write_tags(found, 5, "IOB2") == ["B-PER", "B-PER", "I-PER", "B-LOC", "O"]
+    assert write_tags(found, 5, "BIOES") == ["S-PER", "B-PER", "E-PER", "S-LOC", "O"]
+    assert entities(["I-PER", "I-LOC", "E-LOC", "I-LOC"]) == [(0, 1, "PER"), (1, 3, "LOC"), (3, 4, "LOC")]
+
+
+def test_tags_and_schemes_that_cannot_be() -> None:
+    with pytest.raises(UserError, match="unknown scheme of tags 'IOB3': did you mean"):
+        write_tags([], 1, "IOB3")
+    for tag in ("PER", "X-PER", "B-", "-PER", ""):
+        with pytest.raises(UserError, match="is not O, nor B-"):
+            entities([tag])
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "file.conll"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_conll_is_read_into_iob2(tmp_path: Path) -> None:
+    text = "-DOCSTART- -X- O O\n\nOslo NNP I-NP I-LOC\nBergen NNP I-NP B-LOC\n, , O O\n\n\nAda NNP I-NP I-PER"
+    assert list(conll(_file(tmp_path, text))) == [
+        TaggedSentence(("Oslo", "Bergen", ","), ("B-LOC", "B-LOC", "O")),
+        TaggedSentence(("Ada",), ("B-PER",)),
+    ]
+
+
+def test_wnut_is_read_with_its_odd_blank_lines(tmp_path: Path) -> None:
+    text = "@ada\tO\nOslo\tB-location\n\t\nat\tO\n\ufeff\nnoon\tO\n"
+    sentences = list(conll(_file(tmp_path, text)))
+    assert [sentence.words for sentence in sentences] == [("@ada", "Oslo"), ("at",), ("noon",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Oslo\n", "line 1: 'Oslo' where a word and its tag are wanted"),
+        ("Oslo LOC\n\n", "sentence before line 2: the tag 'LOC' is not O"),
+        ("Oslo B-LOC\n\n", "line 2: the tag 'B-LOC' is not one of O, B-PER"),
+    ],
+)
+def test_faults_are_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        list(conll(_file(tmp_path, text), ("O", "B-PER")))
+    assert message in str(caught.value)
+
+
+def test_real_files(real_data: Path) -> None:
+    sentences = list(conll(real_data / "conll2003_ner" / "eng.testb"))
+    assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (3453, 46666 - 231)
+    kinds = Counter(one.type for sentence in sentences for one in entities(sentence.tags))
+    assert kinds == {"LOC": 1668, "ORG": 1661, "PER": 1617, "MISC": 702}
+    for name, size, tokens in (
+        ("wnut17train.conll", 3394, 62730),
+        ("emerging.dev.conll", 1009, 15733),
+        ("emerging.test.annotated.first_half", 643, 12196),
+    ):
+        sentences = list(conll(real_data / "wnut17" / name))
+        assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (size, tokens)
+
+
+def _brown(folder: Path, text: str) -> Path:
+    with zipfile.ZipFile(folder / "brown.zip", "w") as archive:
+        archive.writestr("brown/ca01", text)
+        archive.writestr("brown/README", "not/a text")
+    return folder / "brown.zip"
+
+
+def test_brown_is_read_with_parts_of_speech(tmp_path: Path) -> None:
+    text = "\n\tThe/at Fulton/np-tl Jury's/nn$ 1/2/cd --/--\n\n\tIt/pps isn't/bez* ./.\n"
+    assert list(brown(_brown(tmp_path, text))) == [
+        TaggedSentence(("The", "Fulton", "Jury's", "1/2", "--"), ("at", "np", "nn", "cd", "--")),
+        TaggedSentence(("It", "isn't", "."), ("pps", "bez", ".")),
+    ]
+
+
+def test_faults_of_brown_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"brown/ca01, line 1: a word without its tag"):
+        list(brown(_brown(tmp_path, "The Jury/nn\n")))
+    (tmp_path / "torn.zip").write_bytes(b"PK")
+    with pytest.raises(UserError, match=r"torn\.zip is damaged"):
+        list(brown(tmp_path / "torn.zip"))
+    with pytest.raises(UserError, match=r"cannot read .*none\.zip"):
+        list(brown(tmp_path / "none.zip"))
+
+
+def test_the_real_brown_corpus(real_data: Path) -> None:
+    sentences = list(brown(real_data / "brown" / "brown.zip"))
+    assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (57340, 1161192)
+    kinds = Counter(tag for sentence in sentences for tag in sentence.tags)
+    assert [kind for kind, _ in kinds.most_common(4)] == ["nn", "in", "at", "jj"]
+    assert {"", "np$", "nn-tl"}.isdisjoint(kinds)
+
+
+def test_an_archive_with_a_file_that_is_not_utf8_is_one_line(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "brown.zip", "w") as archive:
+        archive.writestr("brown/ca01", b"\xff\xfe")
+    with pytest.raises(UserError, match=r"brown\.zip holds a file that is not UTF-8; get the archive again"):
+        list(brown(tmp_path / "brown.zip"))

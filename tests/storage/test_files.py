@@ -1,0 +1,62 @@
+"""Writing files: all or nothing."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from d2lbert import UserError
+from d2lbert.storage.files import atomic, writable_folder, write_text
+
+
+def test_replaces_only_on_success(tmp_path: Path) -> None:
+    target = tmp_path / "folder" / "file.txt"
+    write_text(target, "old")
+    with pytest.raises(KeyError), atomic(target) as temporary:  # noqa: PT012 - the failure must come from inside
+        temporary.write_text("half")
+        raise KeyError
+    assert target.read_text() == "old"
+    write_text(target, "new")
+    assert target.read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["file.txt"]
+
+
+def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
+    write_text(tmp_path / "ours", "x")
+    (tmp_path / "theirs").write_text("x")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
+
+
+def test_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    """A limit on the size of a file stops a write in its middle, as a full disk does."""
+    target = tmp_path / "file.txt"
+    write_text(target, "old")
+    program = (
+        "import sys; from d2lbert.storage.files import write_text; from d2lbert import UserError\n"
+        "try: write_text(sys.argv[1], 'x' * 100_000)\n"
+        "except UserError as error: print(error)"
+    )
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+    run = subprocess.run([sys.executable, "-c", program, str(target)], capture_output=True, text=True, preexec_fn=limit)
+    assert run.stderr == ""
+    assert run.stdout.startswith(f"cannot write {target}: File too large")
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="cannot write to folder"):
+        writable_folder(tmp_path / "file")
+    with pytest.raises(UserError, match="cannot write to folder"):
+        writable_folder("/proc/nothing")
+    assert list(writable_folder(tmp_path / "a" / "b").iterdir()) == []

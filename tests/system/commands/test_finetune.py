@@ -1,0 +1,304 @@
+"""``d2lbert finetune`` and what follows it, for every task; stopped, and with nowhere to write."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_support import Result, check_complaint, complaint, finetune_command, run
+
+from d2lbert.commands.finetune import _json_line
+from d2lbert.torch.training import finetuning
+
+
+def test_fine_tune_evaluate_predict(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run(*finetune_command(encoder, train_file, out, "--epochs", "2", "--batch-size", "2"))
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout.splitlines()[-1])["epoch"] in (1, 2)
+    names = ["config.json", "model.safetensors", "tokenizer_config.json", "training.json", "vocab.txt"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.csv"]
+
+    result = run("evaluate", "classification", "--model", out, "--data", train_file)
+    metrics = json.loads(result.stdout.splitlines()[-1])
+    assert metrics["examples"] == 4
+    history = json.loads((out / "training.json").read_text())
+    assert metrics["accuracy"] == max(record["accuracy"] for record in history)
+
+    result = run("predict", "classification", "--model", out, "--text", "a good film", "--text", "poor")
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["text"] for answer in answers] == ["a good film", "poor"]
+    assert set(answers[0]["probabilities"]) == {"negative", "positive"}
+
+
+def test_output_folder_that_cannot_be_used(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    assert "cannot write to folder" in complaint(*finetune_command(encoder, train_file, Path("/proc/nothing/out")))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("years of work")
+    assert "is not empty" in complaint(*finetune_command(encoder, train_file, tmp_path / "full"))
+    assert (tmp_path / "full" / "thesis.txt").read_text() == "years of work"
+    assert "cannot write to folder" in complaint(*finetune_command(encoder, train_file, train_file / "out"))
+    assert "train.csv is a file: choose a new folder" in complaint(*finetune_command(encoder, train_file, train_file))
+
+
+def test_a_model_that_cannot_be_moved_is_not_lost(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody makes a file of that name while the model learns."""
+    out, real = tmp_path / "out", finetuning.fine_tune
+
+    def slow(*args: Any, **options: Any) -> list[dict[str, float]]:
+        history = real(*args, **options)
+        out.write_text("years of work")
+        return history
+
+    monkeypatch.setattr(finetuning, "fine_tune", slow)
+    line = complaint(*finetune_command(encoder, train_file, out, "--epochs", "1"))
+    folder = Path(line.split("the trained model is in ")[1])
+    assert len(list(folder.iterdir())) == 5
+    assert out.read_text() == "years of work"
+
+
+def test_this_folder_may_be_the_output(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert run(*finetune_command(encoder, train_file, Path("."), "--epochs", "1", "--resume")).returncode == 0
+    assert len(list((tmp_path / "empty").iterdir())) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "train.csv"]
+
+
+def test_scores_are_printed_whatever_becomes_of_the_predictions(classifier: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\na good film,positive\na poor film,negative\n")
+    evaluate = ("evaluate", "classification", "--model", classifier, "--data", texts, "--predictions")
+    assert "is a folder: name a file" in complaint(*evaluate, tmp_path)
+    result = run(*evaluate, "/proc/nothing/answers.jsonl")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["examples"] == 2
+
+
+def test_half_a_surrogate_pair_is_escaped() -> None:
+    """JSON may hold one, a file in UTF-8 may not."""
+    assert _json_line({"text": "né"}) == '{"text": "né"}'
+    assert _json_line({"text": "né \ud83d"}) == '{"text": "n\\u00e9 \\ud83d"}'
+
+
+def test_existing_empty_folder_is_filled(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """It may be a mounted volume, whose folder can be neither removed nor renamed."""
+    out = tmp_path / "volume"
+    out.mkdir()
+    number = out.stat().st_ino
+    result = run(*finetune_command(encoder, train_file, out, "--epochs", "1"))
+    assert result.returncode == 0, result.stderr
+    assert out.stat().st_ino == number
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv", "volume"]
+    assert len(list(out.iterdir())) == 5
+    assert run("evaluate", "classification", "--model", out, "--data", train_file).returncode == 0
+
+
+def _interrupt(command: list[str | Path], awaited: str) -> str:
+    """Run a command until its progress bar shows a pattern, press Ctrl-C, and return what it says last."""
+
+    def listen() -> None:  # a shell that starts the tests in the background makes their children deaf to Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "d2lbert.cli", *map(str, command)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        head = ""
+        while not re.search(awaited, head):
+            head += process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in head + stderr
+    assert not stdout
+    return stderr.splitlines()[-1]
+
+
+def test_interrupt_writes_nothing(encoder: Path, tmp_path: Path) -> None:
+    """Ctrl-C in the middle of the training: one line, no traceback, no folder."""
+    command = finetune_command(encoder, "sst2", tmp_path / "out", "--epochs", "100000")
+    assert _interrupt(command, "epoch 1") == "interrupted; nothing was written"
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupt_of_a_run_with_checkpoints_says_how_to_go_on(encoder: Path, tmp_path: Path) -> None:
+    command = finetune_command(encoder, "sst2", tmp_path / "out", "--epochs", "100000", "--resume")
+    line = _interrupt(command, r"epoch (?:[2-9]|\d\d)")  # the first is over
+    assert line == f"interrupted; the same command goes on from the last whole epoch, in {tmp_path / 'out.checkpoint'}"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoint"]
+
+
+def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """A limit on file size stops the writing of the weights in the middle, as a full disk does."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    command = [sys.executable, "-m", "d2lbert.cli"]
+    command += map(str, finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "1"))
+    process = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    line = check_complaint(Result(process.returncode, process.stdout, process.stderr))
+    assert "cannot write" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--epochs", "0", "epochs is 0"),
+        ("--lr", "-1", "learning_rate is -1.0"),
+        ("--lr", "nan", "learning_rate is nan"),
+        ("--seed", "-1", "seed is -1"),
+        ("--max-length", "600", "takes 3 to 512 tokens"),
+        ("--epochs", "many", "should be a valid integer"),
+        ("--format", "xml", "unknown format 'xml'"),
+    ],
+)
+def test_settings_that_cannot_be(
+    encoder: Path, train_file: Path, tmp_path: Path, option: str, value: str, message: str
+) -> None:
+    assert message in complaint(*finetune_command(encoder, train_file, tmp_path / "out", option, value))
+    assert not (tmp_path / "out").exists()
+
+
+PAIR_LINES = "1\t1\t2\tA good film.\tThe film is good.\n0\t3\t4\tA good plot.\tA bad film.\n"
+
+
+@pytest.fixture
+def pair_file(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.txt"
+    path.write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + PAIR_LINES * 2)
+    return path
+
+
+def test_pairs_from_fine_tuning_to_predictions(encoder: Path, pair_file: Path, tmp_path: Path) -> None:
+    out, both = tmp_path / "out", ["--train", pair_file, "--dev", pair_file, "--format", "mrpc"]
+    settings = ["--epochs", "1", "--best-by", "f1", "--layer-decay", "0.9", "--balanced", "--resume"]
+    result = run("finetune", "pair", "--model", encoder, *both, "--out", out, *settings)
+    assert result.returncode == 0, result.stderr
+    assert "dev f1" in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pairs.txt"]
+    result = run("evaluate", "pair", "--model", out, "--data", pair_file, "--format", "mrpc")
+    metrics = json.loads(result.stdout.splitlines()[-1])
+    assert metrics["examples"] == 4
+    assert {"accuracy", "f1", "matthews"} <= set(metrics)
+    rows = [json.loads(line) for line in (out / "predictions-pairs.txt.jsonl").read_text().splitlines()]
+    assert rows[1]["example"] == {"first": "A good plot.", "second": "A bad film.", "label": "different"}
+    right = [row["label"] == row["example"]["label"] for row in rows]
+    assert sum(right) / 4 == metrics["accuracy"]
+    result = run("predict", "pair", "--model", out, "--text", "A good film.", "--pair", "The film is good.")
+    answer = json.loads(result.stdout)
+    assert answer["pair"] == "The film is good."
+    assert answer["probabilities"] == pytest.approx(rows[0]["probabilities"], abs=1e-5)
+
+
+def test_scores_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    names = ["--train", "stsb_en", "--dev", "stsb_en"]
+    result = run("finetune", "pair", "--model", encoder, *names, "--out", out, "--epochs", "1")
+    assert result.returncode == 0, result.stderr
+    answers = tmp_path / "answers.jsonl"
+    result = run("evaluate", "pair", "--model", out, "--data", "stsb_en", "--predictions", answers)
+    assert set(json.loads(result.stdout.splitlines()[-1])) == {"spearman", "pearson", "mean_squared_error", "examples"}
+    assert len(answers.read_text().splitlines()) == 84
+    result = run("predict", "pair", "--model", out, "--text", "A boat.", "--pair", "A ship.")
+    assert set(json.loads(result.stdout)) == {"text", "pair", "score"}
+    assert "needs two labels" in complaint("predict", "classification", "--model", out, "--text", "A boat.")
+
+
+def test_tags_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> None:
+    out, train = tmp_path / "out", tmp_path / "train.conll"
+    train.write_text("A O\ngood O\nfilm B-ART\n\nA O\nbad O\nplot B-ART\ntwist I-ART\n" * 3)
+    result = run("finetune", "tagging", "--model", encoder, "--train", train, "--dev", train, "--out", out)
+    assert "dev f1" in result.stdout, result.stderr
+    result = run("evaluate", "tagging", "--model", out, "--data", train)
+    assert {"f1", "examples"} < set(metrics := json.loads(result.stdout.splitlines()[-1]))
+    rows = [json.loads(line) for line in (out / "predictions-train.conll.jsonl").read_text().splitlines()]
+    pairs = [pair for row in rows for pair in zip(row["tags"], row["example"]["tags"], strict=True)]
+    assert sum(one == two for one, two in pairs) / len(pairs) == metrics["accuracy"]
+    result = run("predict", "tagging", "--model", out, "--text", "A good plot, a bad film.")
+    assert len(json.loads(result.stdout)["tags"]) == 8
+    train.write_text("A O\nfilm B-FILM\n")
+    assert "tag 'B-FILM' is not one of" in complaint("evaluate", "tagging", "--model", out, "--data", train)
+    assert "holds no tagged sentences" in complaint("evaluate", "tagging", "--model", out, "--data", "sst2")
+    assert "not of BertForSequence" in complaint("evaluate", "classification", "--model", out, "--data", "sst2")
+
+
+def test_choices_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> None:
+    out, names = tmp_path / "out", ["--train", "copa", "--dev", "copa"]
+    settings = ["--out", out, "--epochs", "2", "--resume"]
+    result = run("finetune", "multiple_choice", "--model", encoder, *names, *settings)
+    assert "dev accuracy" in result.stdout, result.stderr
+    result = run("evaluate", "multiple_choice", "--model", out, "--data", "copa")
+    metrics = json.loads(result.stdout.splitlines()[-1])
+    assert metrics["examples"] == 12
+    rows = [json.loads(line) for line in (out / "predictions-copa-dev.jsonl").read_text().splitlines()]
+    assert sum(row["place"] == row["example"]["answer"] for row in rows) / 12 == metrics["accuracy"]
+    example = rows[0]["example"]
+    choices = [word for choice in example["choices"] for word in ("--pair", choice)]
+    result = run("predict", "multiple_choice", "--model", out, "--text", example["premise"], *choices)
+    answer = json.loads(result.stdout)
+    assert (answer["text"], answer["choice"]) == (example["premise"], rows[0]["choice"])
+    assert answer["probabilities"] == pytest.approx(rows[0]["probabilities"], abs=1e-5)
+    third = run("predict", "multiple_choice", "--model", out, "--text", "a", *choices, "--pair", "c")
+    assert len(json.loads(third.stdout)["probabilities"]) == 3
+    swag = tmp_path / "swag.csv"  # four endings, measured by a model that was trained on two alternatives
+    swag.write_text("sent1,sent2,ending0,ending1,ending2,ending3,label\nHe sits.,He,runs.,stands up.,is.,sings.,1\n")
+    result = run("evaluate", "multiple_choice", "--model", out, "--data", swag)
+    assert json.loads(result.stdout.splitlines()[-1])["examples"] == 1
+    (row,) = [json.loads(line) for line in (out / "predictions-swag.csv.jsonl").read_text().splitlines()]
+    assert row["choice"] == ("He runs.", "He stands up.", "He is.", "He sings.")[row["place"]]
+
+
+def test_mistakes_with_choices(encoder: Path, pair_file: Path, tmp_path: Path) -> None:
+    ask = ("predict", "multiple_choice", "--model", encoder, "--text", "a", "--pair", "b")
+    assert "give one --text, the premise, and two or more --pair" in complaint(*ask)
+    assert "2 --text and 2 --pair" in complaint(*ask, "--pair", "c", "--text", "d")
+    assert "--pair is empty" in complaint(*ask, "--pair", " ")
+    assert "no head for choices; fine-tune it first" in complaint(*ask, "--pair", "c")
+    start = ("finetune", "multiple_choice", "--model", encoder, "--out", tmp_path / "out", "--train")
+    assert "no questions with choices" in complaint(*start, "sst2", "--dev", "sst2")
+    assert "no column 'sent1'" in complaint(*start, pair_file, "--dev", pair_file)
+    assert "balanced weighs labels" in complaint(*start, "copa", "--dev", "copa", "--balanced")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_that_is_left_is_gone_on_from(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """Interrupted after an epoch; another setting is refused, the same goes on."""
+    command = finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "2", "--resume")
+    (tmp_path / "out.checkpoint" / "checkpoint-00000001").mkdir(parents=True)
+    assert "out.checkpoint to start anew" in complaint(*command)
+    shutil.rmtree(tmp_path / "out.checkpoint")
+    assert run(*command).returncode == 0
+
+
+def test_mistakes_with_pairs(encoder: Path, classifier: Path, pair_file: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    both = ("--train", pair_file, "--dev", pair_file)
+    assert "no column 'sentence'" in complaint("finetune", "classification", "--model", encoder, *both, *out,
+                                               "--format", "glue-tsv")  # fmt: skip
+    assert "unknown format" in complaint("finetune", "pair", "--model", encoder, *both, *out, "--format", "sst2")
+    assert "no pairs of texts" in complaint("finetune", "pair", "--model", encoder, "--train", "sst2", "--dev", "sst2",
+                                            *out)  # fmt: skip
+    assert "one --pair for each" in complaint("predict", "pair", "--model", classifier, "--text", "a")
+    assert "leave it out" in complaint("predict", "classification", "--model", classifier, "--text", "a", "--pair", "b")
+    assert "--pair is empty" in complaint("predict", "pair", "--model", classifier, "--text", "a", "--pair", " ")
+    assert "unknown score best_by" in complaint("finetune", "pair", "--model", encoder, *both, "--format", "mrpc",
+                                                *out, "--best-by", "bleu", "--epochs", "1")  # fmt: skip
+    assert not (tmp_path / "out").exists()

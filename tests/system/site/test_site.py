@@ -1,0 +1,119 @@
+"""Every page of the built site, in a browser that cannot reach the network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from browser import CHROMIUM, DRIVER, chromium, inspect, served
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+ROOT = Path(__file__).resolve().parents[3]
+GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[webdriver.Chrome]:
+    if not (CHROMIUM.is_file() and DRIVER.is_file()):
+        reason = f"needs Chromium and ChromeDriver ({CHROMIUM}, {DRIVER})"
+        if os.environ.get("D2LBERT_REQUIRE_BROWSER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The built site; chapters that have not changed since they last ran are not run again."""
+    build = subprocess.run([sys.executable, "tools/build_book.py"], cwd=ROOT, capture_output=True, text=True)
+    assert build.returncode == 0, build.stdout + build.stderr
+    return ROOT / "_build" / "html"
+
+
+def test_every_page_is_whole(driver: webdriver.Chrome, site: Path) -> None:
+    pages = sorted(path.relative_to(site) for path in site.rglob("*.html") if "_static" not in path.parts)
+    assert len(pages) > len(list((ROOT / "chapters").rglob("*.ipynb")))
+    with served(site) as address:
+        problems = {str(page): inspect(driver, f"{address}/{page}") for page in pages}
+    assert not {page: found for page, found in problems.items() if found}
+
+
+def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
+    broken = []
+    for page in (found for found in site.rglob("*.html") if "_static" not in found.parts):
+        for target in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text(encoding="utf-8")):
+            if not re.match(r"[a-z]+:|//", target) and not (page.parent / unquote(target)).exists():
+                broken.append(f"{page.relative_to(site)}: {target}")
+    assert not broken
+
+
+def test_chapters_can_be_opened_on_colab_and_binder(site: Path) -> None:
+    for path in (ROOT / "chapters").rglob("*.ipynb"):
+        name = path.relative_to(ROOT)
+        page = (site / name.with_suffix(".html")).read_text(encoding="utf-8")
+        assert f"https://colab.research.google.com/github/d2lbert/d2lbert/blob/main/{name}" in page
+        assert re.search(rf"https://mybinder\.org/v2/gh/d2lbert/d2lbert/main\?[^\"]*{re.escape(str(name))}", page)
+
+
+def test_search_finds_a_word(driver: webdriver.Chrome, site: Path) -> None:
+    with served(site) as address:
+        driver.get(f"{address}/search.html?q=attention")
+        found = WebDriverWait(driver, 30).until(
+            lambda page: page.find_elements(By.CSS_SELECTOR, "#search-results li a")
+        )
+        assert len(found) >= 2
+
+
+def test_dark_mode_can_be_chosen(driver: webdriver.Chrome, site: Path) -> None:
+    script = "return document.documentElement.dataset.theme"
+    with served(site) as address:
+        driver.set_window_size(1300, 900)
+        driver.get(f"{address}/index.html")
+        seen = set()
+        for _ in range(3):
+            button = driver.find_element(By.CSS_SELECTOR, "button.theme-switch-button")
+            driver.execute_script("arguments[0].click()", button)
+            seen.add(driver.execute_script(script))
+        assert seen == {"light", "dark"}
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        ("<article><img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></article>", "without alternative text"),
+        ("<article><img alt='a picture' src='nothing.png'></article>", "answered 404"),
+        ("<article><span class='math'>\\(x\\)</span></article>", "0 of 1 formulas"),
+        (
+            "<script src='tex-mml-chtml.js'></script><article><span class='math'>\\(\\wrong{x}\\)</span></article>",
+            "does not know",
+        ),
+        ("<article>the sum $$x$$</article>", "raw markup"),
+        ("<article>score {glue:text}`x`</article>", "raw markup"),
+        ("<article><div style='width: 900px'>wide</div></article>", "px wide on a phone"),
+        ("<article><script>throw new Error('no')</script></article>", "console"),
+        ("<article><script src='https://cdn.example.org/x.js'></script></article>", "asks another machine"),
+    ],
+)
+def test_bad_page_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, problem: str) -> None:
+    shutil.copy(ROOT / "site" / "extra" / "mathjax" / "tex-mml-chtml.js", tmp_path)
+    (tmp_path / "page.html").write_text(GOOD.replace("<article><p>Hello</p></article>", page))
+    with served(tmp_path) as address:
+        assert any(problem in found for found in inspect(driver, f"{address}/page.html"))
+
+
+def test_good_page_passes(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(GOOD)
+    with served(tmp_path) as address:
+        assert inspect(driver, f"{address}/page.html") == []

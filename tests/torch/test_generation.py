@@ -1,0 +1,177 @@
+"""Searches, checked against all outputs there are; a cache that changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from random_parameters import randomize
+from torch import Tensor
+
+from d2lbert import UserError
+from d2lbert.config import TransformerConfig
+from d2lbert.torch.generation import Hypothesis, beam_search, greedy_search, length_penalty
+from d2lbert.torch.transformer import Transformer
+
+VOCABULARY, LONGEST, EOS = 5, 4, 2
+
+
+def _model(seed: int, **changes: Any) -> Transformer:
+    """A small Transformer whose outputs are far from uniform."""
+    sizes = {
+        "source_vocab_size": VOCABULARY,
+        "target_vocab_size": VOCABULARY,
+        "hidden_size": 12,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "max_position_embeddings": 12,
+    }
+    model = Transformer(TransformerConfig(**{**sizes, **changes})).eval()
+    randomize(model, seed, standard_deviation=0.6)
+    return model
+
+
+def _sources() -> tuple[Tensor, Tensor]:
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]])
+    return torch.randint(3, VOCABULARY, (3, 5), generator=torch.Generator().manual_seed(0)) * mask, mask
+
+
+@torch.no_grad()
+def _best_of_all(model: Transformer, source: Tensor, mask: Tensor, alpha: float) -> Hypothesis:
+    """Score every possible output by running the whole model on it."""
+    words = [token for token in range(VOCABULARY) if token != EOS]
+    best = Hypothesis()
+    for length in range(LONGEST):
+        outputs = list(itertools.product(words, repeat=length))
+        targets = torch.tensor([[1, *ids, EOS] for ids in outputs])
+        everywhere = source.expand(len(outputs), -1), targets[:, :-1], mask.expand(len(outputs), -1)
+        steps = model(*everywhere).logits.log_softmax(-1)
+        totals = steps.gather(2, targets[:, 1:, None]).sum((1, 2)) / length_penalty(length + 1, alpha)
+        if float(totals.max()) > best.score:
+            best = Hypothesis(list(outputs[int(totals.argmax())]), float(totals.max()), True)
+    return best
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_beam_search_with_beams_enough_finds_the_best_output_of_all(alpha: float, seed: int) -> None:
+    model, (sources, mask) = _model(seed), _sources()
+    found = beam_search(model, sources, mask, beam_size=VOCABULARY**LONGEST, alpha=alpha, max_length=LONGEST)
+    for row, hypothesis in enumerate(found):
+        expected = _best_of_all(model, sources[row : row + 1], mask[row : row + 1], alpha)
+        assert hypothesis.ids == expected.ids
+        assert hypothesis.score == pytest.approx(expected.score, abs=1e-5)
+        assert hypothesis.ended
+
+
+def test_length_penalty_changes_the_answer_somewhere() -> None:
+    """Otherwise the test above would not see a missing penalty."""
+    lengths = {}
+    for alpha in (0.0, 2.0):
+        answers = [_best_of_all(_model(seed), *(x[:1] for x in _sources()), alpha) for seed in range(3)]
+        lengths[alpha] = [len(answer.ids) for answer in answers]
+    assert lengths[0.0] != lengths[2.0]
+    assert length_penalty(1, 0.6) == 1
+    assert length_penalty(7, 1.0) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_beam_is_greedy_search(seed: int) -> None:
+    model, (sources, mask) = _model(seed), _sources()
+    greedy = greedy_search(model, sources, mask, max_length=9)
+    beams = beam_search(model, sources, mask, beam_size=1, alpha=0.0, max_length=9)
+    for one, two in zip(greedy, beams, strict=True):
+        assert (one.ids, one.ended) == (two.ids, two.ended)
+        assert one.score == pytest.approx(two.score, abs=1e-4)
+
+
+class _Scripted:
+    """A model that knows one table: the probabilities of the next token after each last one."""
+
+    config = SimpleNamespace(bos_token_id=0, eos_token_id=1)
+
+    def __init__(self, table: list[list[float]]) -> None:
+        self.table = torch.tensor(table).log()
+
+    def start(self, source_ids: Tensor, source_mask: Tensor | None) -> Any:
+        state = SimpleNamespace(last=source_ids[:, 0])
+        state.select = lambda rows: setattr(state, "last", state.last[rows])
+        return state
+
+    def step(self, token_ids: Tensor, state: Any) -> Tensor:
+        return self.table[token_ids]
+
+
+def test_only_the_best_beginnings_may_end() -> None:
+    """To end at once is second best here, so one beam goes on, though what it finds is less probable in all."""
+    model = _Scripted([[0, 0.4, 0.6], [0, 1, 0], [0, 0.5, 0.5]])
+    one, two = (beam_search(model, torch.zeros(1, 1, dtype=torch.long), None, beams, 0.0)[0] for beams in (1, 2))
+    assert (one.ids, one.score) == ([2], pytest.approx(math.log(0.3)))
+    assert (two.ids, two.score) == ([], pytest.approx(math.log(0.4)))
+
+
+def test_both_kinds_of_end_occur_in_greedy_search() -> None:
+    found = [h for seed in range(6) for h in greedy_search(_model(seed), *_sources(), max_length=9)]
+    assert {hypothesis.ended for hypothesis in found} == {False, True}
+    assert all(len(h.ids) == 9 for h in found if not h.ended)
+    assert all(EOS not in h.ids for h in found)
+
+
+@pytest.mark.parametrize("beam_size", [2, 3])
+def test_a_batch_gives_what_each_source_gives_alone(beam_size: int) -> None:
+    for seed in range(4):
+        model, (sources, mask) = _model(seed), _sources()
+        together = beam_search(model, sources, mask, beam_size, max_length=8)
+        for row, hypothesis in enumerate(together):
+            length = int(mask[row].sum())
+            alone = beam_search(model, sources[row : row + 1, :length], None, beam_size, max_length=8)[0]
+            assert alone.ids == hypothesis.ids
+            assert alone.score == pytest.approx(hypothesis.score, abs=1e-5)
+
+
+def test_more_beams_never_lower_a_score_of_the_exhaustive_one() -> None:
+    for seed in range(3):
+        model, (sources, mask) = _model(seed), _sources()
+        best = beam_search(model, sources, mask, VOCABULARY**LONGEST, max_length=LONGEST)
+        for beam_size in (1, 2, 3):
+            for one, two in zip(beam_search(model, sources, mask, beam_size, max_length=LONGEST), best, strict=True):
+                assert one.score <= two.score + 1e-5 or not one.ended
+
+
+def test_without_an_end_the_best_beginning_is_given() -> None:
+    model = _model(0, tie_word_embeddings=False)
+    step = model.step
+    model.step = lambda *arguments: step(*arguments).index_fill(1, torch.tensor([EOS]), -math.inf)  # type: ignore
+    found = beam_search(model, *_sources(), beam_size=VOCABULARY**3, alpha=0.6, max_length=3)
+    assert all(len(hypothesis.ids) == 3 and not hypothesis.ended for hypothesis in found)
+    greedy = greedy_search(model, *_sources(), max_length=3)
+    for one, two in zip(found, greedy, strict=True):
+        assert one.score * length_penalty(3, 0.6) >= two.score - 1e-5
+
+
+def test_outliers_are_refused() -> None:
+    for wrong in ({"beam_size": 0}, {"max_length": 0}, {"alpha": -0.1}):
+        with pytest.raises(UserError, match="give at least 1, 1 and 0"):
+            beam_search(_model(0), *_sources(), **wrong)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_steps_with_a_cache_equal_the_whole_target_at_once(norm_first: bool) -> None:
+    model, (sources, mask) = _model(1, norm_first=norm_first), _sources()
+    targets = torch.randint(0, VOCABULARY, (3, 7))
+    with torch.no_grad():
+        whole = model(sources, targets, mask).logits
+        state = model.start(sources, mask)
+        for position in range(7):
+            assert (model.step(targets[:, position], state) - whole[:, position]).abs().max() < 1e-5
+        state = model.start(sources, mask)
+        model.step(targets[:, 0], state)
+        rows = torch.tensor([2, 0, 0])
+        state.select(rows)
+        assert (model.step(targets[rows, 1], state) - whole[rows, 1]).abs().max() < 1e-5

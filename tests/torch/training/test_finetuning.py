@@ -1,0 +1,133 @@
+"""The fine-tuning loop on a tiny encoder: it learns, repeats itself for a seed, and packing changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from d2lbert import UserError
+from d2lbert.config import BertConfig
+from d2lbert.data import Sentence
+from d2lbert.tasks.classification import Classification
+from d2lbert.text import WordPiece
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.training.evaluation import compute_logits, predict
+from d2lbert.torch.training.finetuning import Training, fine_tune
+from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay
+
+WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TASK = Classification(["negative", "positive"])
+QUICK = Training(epochs=6, batch_size=8, learning_rate=3e-3)
+
+
+def _sentences(count: int, seed: int) -> list[Sentence]:
+    """The label is in one word; its place and its company vary."""
+    generator = np.random.default_rng(seed)
+    examples = []
+    for _ in range(count):
+        label = int(generator.integers(2))
+        words = list(generator.choice(WORDS[4:], int(generator.integers(1, 7))))
+        words.insert(int(generator.integers(len(words) + 1)), WORDS[int(generator.integers(2)) + 2 * (1 - label)])
+        examples.append(Sentence(" ".join(words), TASK.labels[label]))
+    return examples
+
+
+def _model(seed: int = 0, dropout: float = 0.1) -> BertForSequenceClassification:
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(TOKENIZER.vocab),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        initializer_range=0.1,
+    )
+    return BertForSequenceClassification(BertModel(config), TASK.labels)
+
+
+def _run(settings: Training, dropout: float = 0.1) -> tuple[BertForSequenceClassification, list[dict[str, float]]]:
+    model = _model(dropout=dropout)
+    history = fine_tune(model, TASK, TOKENIZER, _sentences(160, 1), _sentences(60, 2), settings, progress=False)
+    return model, history
+
+
+def test_it_learns() -> None:
+    model, history = _run(QUICK)
+    assert [record["epoch"] for record in history] == [1, 2, 3, 4, 5, 6]
+    assert history[-1]["loss"] < history[0]["loss"] / 2
+    assert max(record["accuracy"] for record in history) > 0.95
+    answer = compute_logits(model, TASK.encode([Sentence("the film a good plot", None)], TOKENIZER, 20), TOKENIZER)
+    assert TASK.describe(answer[0])["label"] == "positive"
+    assert not model.training
+    texts = [Sentence("a film"), Sentence("the film a good plot")]
+    found = predict(model, TASK, TOKENIZER, texts)[1]
+    assert found["probabilities"] == pytest.approx(TASK.describe(answer[0])["probabilities"])
+
+
+def test_a_seed_gives_the_same_run_and_another_seed_another() -> None:
+    runs = [_run(dataclasses.replace(QUICK, epochs=2, seed=seed))[1] for seed in (5, 5, 6)]
+    losses = [[record["loss"] for record in run] for run in runs]
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+def test_packed_and_padded_training_agree() -> None:
+    settings = dataclasses.replace(QUICK, epochs=2)
+    packed, _ = _run(settings, dropout=0.0)
+    padded, _ = _run(dataclasses.replace(settings, packed=False), dropout=0.0)
+    for (name, one), (_, two) in zip(packed.named_parameters(), padded.named_parameters(), strict=True):
+        assert torch.allclose(one, two, atol=1e-3), name
+
+
+def test_the_best_epoch_is_kept() -> None:
+    """After a collapse in a late epoch the weights of the good one come back."""
+    model, history = _run(dataclasses.replace(QUICK, epochs=4, learning_rate=0.5, warmup=1.0, clip=100.0))
+    encodings = TASK.encode(_sentences(60, 2), TOKENIZER, 128)
+    scores = TASK.metrics(TASK.targets(_sentences(60, 2)), compute_logits(model, encodings, TOKENIZER))
+    assert scores["accuracy"] == max(record["accuracy"] for record in history)
+    assert history[-1]["accuracy"] < scores["accuracy"]
+
+
+def test_logits_keep_their_order_whatever_the_batch() -> None:
+    model = _model().eval()
+    encodings = TASK.encode(_sentences(30, 3), TOKENIZER, 20)
+    one = compute_logits(model, encodings, TOKENIZER, batch_size=1)
+    many = compute_logits(model, encodings, TOKENIZER, batch_size=13)
+    assert np.abs(one - many).max() < 1e-5
+
+
+def test_schedule_by_hand() -> None:
+    factors = [linear_warmup_and_decay(step, 2, 6) for step in range(7)]
+    assert factors == pytest.approx([0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0])
+    assert linear_warmup_and_decay(0, 0, 4) == 1.0
+
+
+def test_decay_spares_biases_and_layer_norm() -> None:
+    model = _model()
+    decayed, spared = decay_groups(model, 0.01)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert len(decayed["params"]) + len(spared["params"]) == len(names)
+    assert all(names[id(p)].endswith("bias") or "norm" in names[id(p)] for p in spared["params"])
+    assert not any(names[id(p)].endswith("bias") or "norm" in names[id(p)] for p in decayed["params"])
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"epochs": 0}, {"learning_rate": -1.0}, {"warmup": 1.5}, {"max_length": 2}, {"seed": -1}, {"clip": float("nan")}],
+)
+def test_settings_that_cannot_be(change: dict[str, float]) -> None:
+    with pytest.raises(UserError, match=f"training: {next(iter(change))} is"):
+        Training(**change)
+
+
+def test_a_loss_that_explodes_is_one_line() -> None:
+    with pytest.raises(UserError, match="the loss became nan: lower the learning rate"):
+        _run(dataclasses.replace(QUICK, learning_rate=1e30, warmup=0.0))

@@ -1,0 +1,55 @@
+"""The log of a run: what a crash leaves is cleared up, and TensorBoard shows the same numbers."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from d2lbert import UserError
+from d2lbert.torch.training.log import TrainingLog
+
+COLUMNS = ["step", "loss", "dev_loss"]
+
+
+def _write(path: Path, step: int, rows: list[dict[str, float]], events: Path | None = None) -> None:
+    with TrainingLog(path, COLUMNS, step, events) as log:
+        for row in rows:
+            log.write(row)
+
+
+def test_lines_later_than_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    _write(path, 0, [{"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.5, "dev_loss": 2.6}, {"step": 30, "loss": 2.0}])
+    with path.open("a") as stream:
+        stream.write("40,1.")  # cut short by a crash
+    _write(path, 20, [{"step": 30, "loss": 2.1}])
+    assert path.read_text() == "step,loss,dev_loss\n10,3.0,\n20,2.5,2.6\n30,2.1,\n"
+
+
+def test_tensorboard_shows_the_numbers_of_the_file(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard"
+    )
+    path, events = tmp_path / "log.csv", tmp_path / "tensorboard"
+    _write(path, 0, [{"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.5, "dev_loss": 2.5}], events)
+    _write(path, 10, [{"step": 20, "loss": 2.25}, {"step": 30, "loss": 2.0}], events)  # goes on after step 10
+    found = accumulator.EventAccumulator(str(events)).Reload()
+    assert [(one.step, one.value) for one in found.Scalars("loss")] == [(10, 3.0), (20, 2.25), (30, 2.0)]
+    assert path.read_text().splitlines()[1:] == ["10,3.0,", "20,2.25,", "30,2.0,"]
+
+
+def test_without_tensorboard_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name == "torch.utils.tensorboard":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(UserError, match="pip install tensorboard"):
+        TrainingLog(tmp_path / "log.csv", COLUMNS, 0, tmp_path / "tensorboard")
+    assert not list(tmp_path.iterdir())

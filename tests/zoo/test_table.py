@@ -1,0 +1,131 @@
+"""The table of models: every row that was promised, complete, and the errors of names that are not in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from d2lbert import UserError
+from d2lbert.config import AlbertConfig
+from d2lbert.zoo.table import ModelEntry, entries, find_entry
+
+# The rows of GluonNLP's table of BERTs, and the models beside them.
+PROMISED = {
+    "bert_12_768_12": [
+        "book_corpus_wiki_en_uncased",
+        "book_corpus_wiki_en_cased",
+        "openwebtext_book_corpus_wiki_en_uncased",
+        "wiki_multilingual_uncased",
+        "wiki_multilingual_cased",
+        "wiki_cn_cased",
+        "scibert_scivocab_uncased",
+        "scibert_scivocab_cased",
+        "scibert_basevocab_uncased",
+        "scibert_basevocab_cased",
+        "biobert_v1.0_pmc_cased",
+        "biobert_v1.0_pubmed_cased",
+        "biobert_v1.0_pubmed_pmc_cased",
+        "biobert_v1.1_pubmed_cased",
+        "clinicalbert_uncased",
+    ],
+    "bert_24_1024_16": ["book_corpus_wiki_en_uncased", "book_corpus_wiki_en_cased"],
+    "ernie_12_768_12": ["baidu_ernie_uncased"],
+    "distilbert_6_768_12": ["distilbert_book_corpus_wiki_en_uncased", "distilbert_book_corpus_wiki_en_cased"],
+    "albert_12_768_12": ["book_corpus_wiki_en_uncased"],
+    "albert_24_1024_16": ["book_corpus_wiki_en_uncased"],
+    "bert_tiny": ["book_corpus_wiki_en_uncased"],
+    "bert_mini": ["book_corpus_wiki_en_uncased"],
+    "bert_small": ["book_corpus_wiki_en_uncased"],
+    "bert_medium": ["book_corpus_wiki_en_uncased"],
+    "minilm": [""],
+    "elmo-small": [""],
+    "d2lbert-tiny": [""],
+}
+LABELS = [entry.label for entry in entries()]
+
+
+def test_every_promised_row_is_there_once() -> None:
+    found: dict[str, list[str]] = {}
+    for entry in entries():
+        found.setdefault(entry.name, []).append(entry.dataset)
+    assert {name: sorted(datasets) for name, datasets in found.items()} == {
+        name: sorted(datasets) for name, datasets in PROMISED.items()
+    }
+
+
+@pytest.mark.parametrize("entry", entries(), ids=LABELS)
+def test_entries_are_complete(entry: ModelEntry, root: Path) -> None:
+    assert entry.licence
+    assert f"{{{entry.citation}," in (root / "references.bib").read_text()
+    assert entry.source in ("hub", "package", "book", "none")
+    assert (entry.source == "none") == bool(entry.reason) == bool(entry.nearest)
+    if entry.nearest:
+        assert find_entry(entry.nearest).source != "none"
+    if entry.source == "hub":
+        assert re.fullmatch(r"[\w-]+/[\w.-]+", entry.repository)
+        assert re.fullmatch("[0-9a-f]{40}", entry.revision)
+        assert entry.weights in ("model.safetensors", "pytorch_model.bin")
+        assert entry.megabytes > 0
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry.sha256.values())
+    assert set(entry.sha256) <= {entry.weights, entry.vocabulary}
+
+
+@pytest.mark.parametrize("entry", entries(), ids=LABELS)
+def test_names_tell_sizes_and_case(entry: ModelEntry) -> None:
+    if sizes := re.fullmatch(r"(?:bert|ernie|albert|distilbert)_(\d+)_(\d+)_(\d+)", entry.name):
+        config = entry.config
+        assert [config.num_hidden_layers, config.hidden_size, config.num_attention_heads] == list(
+            map(int, sizes.groups())
+        )
+        assert config.intermediate_size == 4 * config.hidden_size
+    if repository := re.search(r"L-(\d+)_H-(\d+)_A-(\d+)", entry.repository):
+        config = entry.config
+        found = [config.num_hidden_layers, config.hidden_size, config.num_attention_heads]
+        assert found == list(map(int, repository.groups()))
+    if entry.dataset.endswith("_cased"):
+        assert not entry.lowercase
+    if entry.dataset.endswith("_uncased"):
+        assert entry.lowercase
+
+
+def test_ernie_is_another_network_than_bert() -> None:
+    ernie, bert = find_entry("ernie_12_768_12").config, find_entry("bert_12_768_12:wiki_cn_cased").config
+    assert (ernie.hidden_act, ernie.max_position_embeddings, ernie.layer_norm_eps) == ("relu", 513, 1e-5)
+    assert (bert.hidden_act, bert.max_position_embeddings, bert.layer_norm_eps) == ("gelu", 512, 1e-12)
+
+
+def test_size_on_the_hub_fits_the_sizes_of_the_network() -> None:
+    """Four bytes a parameter; the heads of pretraining, and a pooler more or less, add no more than a hundredth."""
+    for entry in entries():
+        if entry.source == "hub":
+            c = entry.config
+            block = 4 * (c.hidden_size**2 + c.hidden_size) + 2 * c.hidden_size * c.intermediate_size
+            width = c.embedding_size if isinstance(c, AlbertConfig) else c.hidden_size
+            embeddings = (c.vocab_size + c.max_position_embeddings + 2) * width
+            widening = width * c.hidden_size if width != c.hidden_size else 0
+            megabytes = 4 * (embeddings + widening + c.num_groups * block + c.hidden_size**2) / 1e6
+            assert abs(entry.megabytes - megabytes) < 0.015 * megabytes + 0.5, entry.label
+
+
+def test_one_data_set_needs_no_name_and_several_do() -> None:
+    assert find_entry("bert_tiny").label == "bert_tiny:book_corpus_wiki_en_uncased"
+    assert find_entry("bert_12_768_12:wiki_cn_cased") == find_entry("bert_12_768_12", "wiki_cn_cased")
+    with pytest.raises(UserError, match=r"several data sets: choose a dataset_name, as in bert_24_1024_16:book"):
+        find_entry("bert_24_1024_16")
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "message"),
+    [
+        ("bert_12_768_21", None, "unknown model 'bert_12_768_21': did you mean bert_12_768_12"),
+        ("bert_12_768_12", "wiki_cn", "unknown data set of bert_12_768_12 'wiki_cn': did you mean wiki_cn_cased"),
+        ("bert_12_768_12:wiki_cn", None, "unknown data set of bert_12_768_12 'wiki_cn': did you mean wiki_cn_cased"),
+        ("minilm", "wiki", "has no data set 'wiki'"),
+        ("", None, "unknown model ''"),
+    ],
+)
+def test_names_that_are_not_there(name: str, dataset: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        find_entry(name, dataset)
