@@ -87,7 +87,7 @@ def nearest(dev: list[ChoiceQuestion]) -> dict[str, float]:
     encoder, tokenizer = get_model("minilm")
 
     def vector(text: str) -> torch.Tensor:
-        states = encoder(**to_tensors(pad([tokenizer.encode(text)]))).sequence[0].mean(0)
+        states = encoder(to_tensors(pad([tokenizer.encode(text)]))).sequence[0].mean(0)
         return torch.nn.functional.normalize(states, dim=0)
 
     outputs = []

@@ -128,7 +128,7 @@ def first_difference(work: Work, theirs: Any, ours: nn.Module, settings: Trainin
     """Return the difference of the losses of the first batch, dropout off."""
     chosen = work.task.inputs(work.block(0, settings.batch_size), work.tokenizer, settings.max_length)
     batch = pack([one.encodings[0] for one in chosen])
-    found = compute_loss(work.task.loss, ours.eval()(**to_tensors(batch)), [one.target for one in chosen], batch)
+    found = compute_loss(work.task.loss, ours.eval()(to_tensors(batch)), [one.target for one in chosen], batch)
     return abs(float(their_loss(theirs.eval(), chosen)[0] - found))
 
 

@@ -69,7 +69,7 @@ def compare(name: str, encodings: list[Any], passes: int) -> dict[str, Any]:
         return reference(input_ids=ids, attention_mask=mask).pooler_output @ head
 
     def packed(batch: list[Any]) -> Tensor:
-        return ours.forward_pooled(**to_tensors(pack(batch))) @ head
+        return ours.forward_pooled(to_tensors(pack(batch))) @ head
 
     for _ in range(2):
         padded(batches[0]), packed(batches[0])

@@ -175,7 +175,7 @@ def padded_and_masked(masking: Masking, texts: list[np.ndarray], random: np.rand
     grid = padded(texts)
     masked = masking(grid.reshape(-1), random)
     labels = np.full(grid.size, -100)
-    labels[masked.places] = masked.targets
+    labels[masked.positions] = masked.targets
     return masked.ids.reshape(grid.shape), labels.reshape(grid.shape)
 
 

@@ -67,7 +67,7 @@ def full_batches(shards: TokenShards, tokenizer: WordPiece, size: int, count: in
             starts=np.stack([np.arange(size), np.zeros(size, dtype=np.int64)], axis=1),
             packed=False,
         )
-        found.append(PretrainingBatch(rows, masked.places, masked.targets, random.integers(2, size=size)))
+        found.append(PretrainingBatch(rows, masked.positions, masked.targets, random.integers(2, size=size)))
     return found
 
 
@@ -94,7 +94,7 @@ def our_loss(model: BertForPretraining, batch: PretrainingBatch) -> Tensor:
     """Return our loss of a batch."""
     device = model.decoder_bias.device
     masked, ids, labels = (to_device(array, device) for array in (batch.masked_positions, *batch.answers.values()))
-    return pretraining_losses(model(**to_tensors(batch.rows, device), masked_positions=masked), ids, labels).total
+    return pretraining_losses(model(to_tensors(batch.rows, device), masked_positions=masked), ids, labels).total
 
 
 def their_loss(model: Any, batch: PretrainingBatch) -> Tensor:

@@ -68,12 +68,12 @@ def finetune(
     chosen = named_task(task).of_examples(train_examples)
     dev_examples = _read(task, dev, "dev", format, chosen.labels)
     from d2lbert.models import get_model
-    from d2lbert.torch.bert import TextEncoder
+    from d2lbert.torch.bert import BertModel
     from d2lbert.torch.runtime import best_device, seed_everything
     from d2lbert.torch.training.finetuning import Training, fine_tune
 
     encoder, tokenizer = get_model(model)
-    if not isinstance(encoder, TextEncoder):
+    if not isinstance(encoder, BertModel):
         raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
     length = _length(task, max_length, encoder)
     settings = Training(

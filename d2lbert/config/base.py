@@ -72,6 +72,31 @@ class ModelConfig:
                 )
 
 
+@dataclass(frozen=True)
+class BlockSizes:
+    """Sizes of a block of a Transformer, encoder or decoder, in one argument. Configurations make it: ``config.block``.
+
+    Fields:
+        hidden_size: D.
+        num_heads: H; divides D.
+        intermediate_size: F, the width inside the feed-forward network.
+        activation: a name of ``ACTIVATIONS``.
+        dropout: rate of dropout on the output of each sublayer, before it is added.
+        attention_dropout: rate of dropout on the attention weights.
+        layer_norm_eps: the small constant in LayerNorm; BERT has 1e-12.
+        norm_first: False for LayerNorm after each sublayer (post-LN, as in BERT), True for before (pre-LN, GPT-2).
+    """
+
+    hidden_size: int
+    num_heads: int
+    intermediate_size: int
+    activation: str = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    layer_norm_eps: float = 1e-5
+    norm_first: bool = False
+
+
 def check_types(config: Any) -> None:
     """Refuse values of a configuration that are not of their defaults' type; an integer will do for a real number."""
     for field in dataclasses.fields(config):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATIONS, ModelConfig, refuse_other_values
+from d2lbert.config.base import ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
 
@@ -74,9 +74,17 @@ class BertConfig(ModelConfig):
         return self.hidden_size // self.num_attention_heads
 
     @property
-    def num_groups(self) -> int:
-        """How many blocks have weights of their own: in BERT all of them, in ALBERT as many as there are groups."""
-        return self.num_hidden_layers
+    def block(self) -> BlockSizes:
+        """The sizes of one block."""
+        return BlockSizes(
+            self.hidden_size,
+            self.num_attention_heads,
+            self.intermediate_size,
+            self.hidden_act,
+            self.hidden_dropout_prob,
+            self.attention_probs_dropout_prob,
+            self.layer_norm_eps,
+        )
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from d2lbert.config.base import ACTIVATIONS, ModelConfig, refuse_other_values
-from d2lbert.config.bert import PRESETS
+from d2lbert.config.base import ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
 
@@ -67,6 +66,20 @@ class GptConfig(ModelConfig):
         self._above_zero("initializer_range")
         self._ids_below(self.vocab_size, "bos_token_id", "eos_token_id", "pad_token_id")
 
+    @property
+    def block(self) -> BlockSizes:
+        """The sizes of one block."""
+        return BlockSizes(
+            self.n_embd,
+            self.n_head,
+            self.n_inner,
+            self.activation_function,
+            self.resid_pdrop,
+            self.attn_pdrop,
+            self.layer_norm_epsilon,
+            norm_first=True,
+        )
+
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
         """Read a Hugging Face ``config.json`` of a GPT-2.
@@ -94,26 +107,19 @@ class GptConfig(ModelConfig):
         return {**kind, **dataclasses.asdict(self)}
 
 
-def _twin(name: str, positions: int) -> GptConfig:
-    """A GPT with the sizes of the BERT of that name."""
-    bert = PRESETS[name]
-    return GptConfig(
-        n_positions=positions,
-        n_embd=bert.hidden_size,
-        n_layer=bert.num_hidden_layers,
-        n_head=bert.num_attention_heads,
-        n_inner=bert.intermediate_size,
-    )
+def _preset(layers: int, hidden: int, positions: int) -> GptConfig:
+    """Heads of 64 and an intermediate size of 4 D."""
+    return GptConfig(n_positions=positions, n_embd=hidden, n_layer=layers, n_head=hidden // 64, n_inner=4 * hidden)
 
 
 # The sizes of BERT's presets, so that the two compare. Base and large are then the two smaller models of GPT-2
 # (Radford et al. 2019, table 2), which read 1,024 tokens.
 GPT_PRESETS: dict[str, GptConfig] = {
-    "tiny": _twin("tiny", 512),
-    "mini": _twin("mini", 512),
-    "small": _twin("small", 512),
-    "base": _twin("base", 1024),
-    "large": _twin("large", 1024),
+    "tiny": _preset(2, 128, 512),
+    "mini": _preset(4, 256, 512),
+    "small": _preset(4, 512, 512),
+    "base": _preset(12, 768, 1024),
+    "large": _preset(24, 1024, 1024),
 }
 
 

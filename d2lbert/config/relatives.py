@@ -44,11 +44,6 @@ class AlbertConfig(BertConfig):
                 "choose num_hidden_groups so that it divides num_hidden_layers"
             )
 
-    @property
-    def num_groups(self) -> int:
-        """How many blocks have weights of their own."""
-        return self.num_hidden_groups
-
 
 @dataclass(frozen=True)
 class DistilBertConfig(BertConfig):

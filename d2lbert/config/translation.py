@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATIONS, ModelConfig
+from d2lbert.config.base import ACTIVATIONS, BlockSizes, ModelConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
 
@@ -107,6 +107,20 @@ class TransformerConfig(TranslationConfig):
         self._same_vocabularies("share_embeddings")
         self._divides("num_attention_heads", "hidden_size")
         self._one_of("hidden_act", ACTIVATIONS, "activation")
+
+    @property
+    def block(self) -> BlockSizes:
+        """The sizes of one block of either stack."""
+        return BlockSizes(
+            self.hidden_size,
+            self.num_attention_heads,
+            self.intermediate_size,
+            self.hidden_act,
+            self.hidden_dropout_prob,
+            self.attention_probs_dropout_prob,
+            self.layer_norm_eps,
+            self.norm_first,
+        )
 
 
 # base and big are those of the paper. tiny and mini are for 30,000 sentence pairs: little capacity (Wu et al. 2021,

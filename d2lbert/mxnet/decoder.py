@@ -9,43 +9,34 @@ As an argument of ``hybrid_forward``, F is MXNet's module of operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import ModuleType
 
 from mxnet import nd
 from mxnet.gluon import nn
 
+from d2lbert.config.base import BlockSizes
 from d2lbert.mxnet.attention import MultiHeadAttention, Tensor, causal_mask, per_query
 from d2lbert.mxnet.blocks import Block
 from d2lbert.mxnet.encoder import FeedForward
+from d2lbert.outputs import DecoderOutput
 
 
 class TransformerDecoderBlock(Block):
-    """Self-attention, attention to the encoder's output, and a feed-forward network, each with residual and LayerNorm.
+    """Self-attention, attention to the encoder's output, and a feed-forward network (post-LN).
 
-    Arguments are those of :class:`d2lbert.mxnet.encoder.TransformerEncoderBlock`.
+    x = LayerNorm(x + MultiHead(x, x, x)), x = LayerNorm(x + MultiHead(x, m, m)) with the memory m, and
+    x = LayerNorm(x + FFN(x)).
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
-        self.attention_norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size)
-        self.cross_attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
-        self.cross_attention_norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
-        self.feed_forward_norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size)
-        self.dropout = nn.Dropout(dropout)
-        self.norm_first = norm_first
+        self.attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.attention_norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.cross_attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.cross_attention_norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.feed_forward = FeedForward(sizes.hidden_size, sizes.intermediate_size, sizes.activation)
+        self.feed_forward_norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the new hidden states (B, L, D) and the attention weights, (B, H, L, L) and (B, H, L, M).
@@ -61,61 +52,49 @@ class TransformerDecoderBlock(Block):
         self, F: ModuleType, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute; both masks have three axes."""
-        queries = self.attention_norm(x) if self.norm_first else x
+        attended, weights = self.attention(x, x, x, mask, True)  # (B, L, D), (B, H, L, L)
+        x = self.attention_norm(x + self.dropout(attended))
+        attended, cross_weights = self.cross_attention(x, memory, memory, memory_mask, True)  # (B, L, D), (B, H, L, M)
+        x = self.cross_attention_norm(x + self.dropout(attended))
+        x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, weights, cross_weights
+
+
+class PreNormDecoderBlock(TransformerDecoderBlock):
+    """The same with LayerNorm before each of the three (pre-LN)."""
+
+    def hybrid_forward(
+        self, F: ModuleType, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute; both masks have three axes."""
+        queries = self.attention_norm(x)
         attended, weights = self.attention(queries, queries, queries, mask, True)
         x = x + self.dropout(attended)
-        if not self.norm_first:
-            x = self.attention_norm(x)
-
-        queries = self.cross_attention_norm(x) if self.norm_first else x
-        attended, cross_weights = self.cross_attention(queries, memory, memory, memory_mask, True)
+        attended, cross_weights = self.cross_attention(self.cross_attention_norm(x), memory, memory, memory_mask, True)
         x = x + self.dropout(attended)
-        if self.norm_first:
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), weights, cross_weights
-        x = self.cross_attention_norm(x)
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x))), weights, cross_weights
-
-
-@dataclass
-class DecoderOutput:
-    """What a decoder returns.
-
-    Fields:
-        sequence: (B, L, D), the last hidden states.
-        attentions: on request, the weights of every block on the target, each (B, H, L, L).
-        cross_attentions: on request, those on the encoder's output, each (B, H, L, M).
-    """
-
-    sequence: Tensor
-    attentions: tuple[Tensor, ...] | None = None
-    cross_attentions: tuple[Tensor, ...] | None = None
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x, weights, cross_weights
 
 
 class TransformerDecoder(Block):
-    """A stack of decoder blocks. Arguments are those of :class:`d2lbert.mxnet.encoder.TransformerEncoder`.
+    """A stack of decoder blocks.
 
     ``hybridize()`` makes one graph of each block; the loop over the blocks stays Python.
+
+    Args:
+        sizes: of every block.
+        num_layers: how many blocks.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-        final_norm: bool = False,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes, num_layers: int) -> None:
         super().__init__()
-        sizes = (hidden_size, num_heads, intermediate_size, activation, dropout, attention_dropout, layer_norm_eps)
+        block = PreNormDecoderBlock if sizes.norm_first else TransformerDecoderBlock
         self.blocks = nn.HybridSequential()
         for _ in range(num_layers):
-            self.blocks.add(TransformerDecoderBlock(*sizes, norm_first))
-        self.norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size) if final_norm else None
+            self.blocks.add(block(sizes))
+        # A pre-LN stack ends in a sum of everything before; it wants one LayerNorm more.
+        norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.norm = norm if sizes.norm_first else None
 
     def forward(
         self,
@@ -124,7 +103,7 @@ class TransformerDecoder(Block):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         output_attentions: bool = False,
-    ) -> DecoderOutput:
+    ) -> DecoderOutput[Tensor]:
         """Run x (B, L, D) through every block; each position sees itself and what comes before it.
 
         Args:
@@ -141,8 +120,9 @@ class TransformerDecoder(Block):
             x, weights, cross_weights = block(x, memory, sees, kept)
             attentions.append(weights)
             cross_attentions.append(cross_weights)
-        if self.norm is not None:
-            x = self.norm(x)
         if not output_attentions:
-            return DecoderOutput(x)
-        return DecoderOutput(x, tuple(attentions), tuple(cross_attentions))
+            return DecoderOutput(self._normed(x))
+        return DecoderOutput(self._normed(x), tuple(attentions), tuple(cross_attentions))
+
+    def _normed(self, x: Tensor) -> Tensor:
+        return x if self.norm is None else self.norm(x)

@@ -10,7 +10,6 @@ NumPy arrays; the vectors are MXNet's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from mxnet import gluon, nd
 from mxnet.gluon import nn
 
 from d2lbert.config.elmo import ElmoConfig
+from d2lbert.outputs import ElmoOutput
 from d2lbert.text.characters import WordCharacters
 from d2lbert.weights.elmo import elmo_parameters, read_elmo
 from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select
@@ -115,22 +115,6 @@ class ProjectedLstm(gluon.Block):
         return nd.stack(*outputs, axis=1), (hidden, cell)
 
 
-@dataclass(frozen=True)
-class ElmoOutput:
-    """What ELMo returns.
-
-    Fields:
-        layers: N + 1 arrays (B, T, 2 D): the word's own vector twice, then after each LSTM layer the forward state
-            beside the backward state. The markers of the sentence are still in.
-        mask: (B, T), True where a word or a marker stands.
-        state: of every LSTM after its last word, to go on with; forward layers first.
-    """
-
-    layers: tuple[nd.NDArray, ...]
-    mask: np.ndarray
-    state: tuple[State, ...]
-
-
 class Elmo(gluon.Block):
     """ELMo's network: characters to words, then N LSTM layers in each direction (Peters et al. 2018, section 3).
 
@@ -148,7 +132,9 @@ class Elmo(gluon.Block):
             self.forward_layers.add(ProjectedLstm(*sizes, *clips))
             self.backward_layers.add(ProjectedLstm(*sizes, *clips))
 
-    def forward(self, char_ids: np.ndarray, mask: np.ndarray, state: Sequence[State] | None = None) -> ElmoOutput:
+    def forward(
+        self, char_ids: np.ndarray, mask: np.ndarray, state: Sequence[State] | None = None
+    ) -> ElmoOutput[nd.NDArray]:
         """Return all layers for the characters of words.
 
         Args:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 from mxnet import gluon, init, nd
 from mxnet.gluon import nn
 
+from d2lbert.config.base import BlockSizes
 from d2lbert.mxnet.attention import MultiHeadAttention, Tensor, per_query
 from d2lbert.mxnet.blocks import Block, is_array, operations
+from d2lbert.outputs import EncoderOutput
 
 
 def _relu(x: Tensor) -> Tensor:
@@ -89,91 +90,56 @@ class FeedForward(Block):
 
 
 class TransformerEncoderBlock(Block):
-    """Self-attention and a feed-forward network, each inside a residual connection with LayerNorm.
+    """Attention and a feed-forward network, each in a residual connection with LayerNorm after it (post-LN).
 
-    Post-LN, as in the 2017 paper and in BERT: x = LayerNorm(x + Sublayer(x)).
-    Pre-LN (``norm_first``), as in GPT-2: x = x + Sublayer(LayerNorm(x)).
-
-    Args:
-        hidden_size: D.  num_heads: H.  intermediate_size: F.
-        activation: a key of ``ACTIVATIONS``.
-        dropout: rate of dropout on the output of each sublayer, before it is added.
-        attention_dropout: rate of dropout on the attention weights.
-        layer_norm_eps: the constant in LayerNorm; BERT has 1e-12.
-        norm_first: False for post-LN, True for pre-LN.
+    x = LayerNorm(x + MultiHead(x, x, x)), then x = LayerNorm(x + FFN(x)), as in the 2017 paper (section 3.1) and in
+    BERT. Dropout acts on the output of each of the two, before it is added.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
-        self.attention_norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
-        self.feed_forward_norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size)
-        self.dropout = nn.Dropout(dropout)
-        self.norm_first = norm_first
+        self.attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.attention_norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.feed_forward = FeedForward(sizes.hidden_size, sizes.intermediate_size, sizes.activation)
+        self.feed_forward_norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, positions: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, L).
+        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, M).
 
         Args:
-            x: (B, L, D).  mask: (B, L) or (B, L, L), 1 = keep.
-            positions: (B, S), compute the new states of these positions alone, (B, S, D). They still attend to all
-                of x; what the others would have become is never computed.
+            x: (B, L, D).  mask: (B, M) or (B, L, M), 1 = keep.
+            memory: (B, M, D), what x attends to; x itself by default.
         """
         mask = per_query(mask)
         if mask is None and is_array(x):
             mask = nd.ones((1, 1, 1), ctx=x.context)  # so that calls with and without a mask share one graph
-        picked = x
-        if positions is not None:
-            picked = _pick(x, positions)  # (B, S, D)
-            mask = _pick(mask, positions) if mask is not None and mask.shape[1] > 1 else mask
-        y, weights = super().forward(picked, x, mask)
+        y, weights = super().forward(x, x if memory is None else memory, mask)
         return y, weights if need_weights else None
 
     def hybrid_forward(self, F: ModuleType, x: Tensor, memory: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute the new states of x (B, S, D), which attends to memory (B, L, D); the mask has three axes."""
-        queries = x
-        if self.norm_first:
-            queries, memory = self.attention_norm(x), self.attention_norm(memory)
-        attended, weights = self.attention(queries, memory, memory, mask, True)
-        x = x + self.dropout(attended)
-        if self.norm_first:
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), weights
-        x = self.attention_norm(x)
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x))), weights
+        """Compute the new states of x (B, L, D), which attends to memory (B, M, D); the mask has three axes."""
+        attended, weights = self.attention(x, memory, memory, mask, True)  # (B, L, D), (B, H, L, M)
+        x = self.attention_norm(x + self.dropout(attended))
+        x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, weights
 
 
-def _pick(x: Tensor, positions: Tensor) -> Tensor:
-    """Pick rows of a (B, L, E) array at positions (B, S): (B, S, E)."""
-    rows = nd.arange(len(positions), ctx=x.context).expand_dims(1).broadcast_like(positions)  # (B, S)
-    return nd.gather_nd(x, nd.stack(rows, positions.astype("float32"), axis=0))
+class PreNormEncoderBlock(TransformerEncoderBlock):
+    """The same with LayerNorm before each of the two (pre-LN), as in GPT-2; what is added stays as it is.
 
-
-@dataclass
-class EncoderOutput:
-    """What an encoder returns.
-
-    Fields:
-        sequence: (B, L, D), the last hidden states.
-        hidden_states: on request, the input of the first block and the output of every block, each (B, L, D).
-        attentions: on request, the weights of every block, each (B, H, L, L).
+    x = x + MultiHead(n, n, n) with n = LayerNorm(x), then x = x + FFN(LayerNorm(x)) (Xiong et al. 2020).
     """
 
-    sequence: Tensor
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+    def hybrid_forward(self, F: ModuleType, x: Tensor, memory: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Compute the new states of x (B, L, D), which attends to memory (B, M, D); the mask has three axes."""
+        memory = self.attention_norm(memory)
+        attended, weights = self.attention(self.attention_norm(x), memory, memory, mask, True)
+        x = x + self.dropout(attended)
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x, weights
 
 
 class TransformerEncoder(Block):
@@ -182,39 +148,19 @@ class TransformerEncoder(Block):
     ``hybridize()`` makes one graph of each block; the loop over the blocks stays Python.
 
     Args:
+        sizes: of every block.
         num_layers: how many blocks.
-        final_norm: LayerNorm after the last block; a pre-LN stack needs it, a post-LN stack does not.
-        The others are those of :class:`TransformerEncoderBlock`.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-        final_norm: bool = False,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes, num_layers: int) -> None:
         super().__init__()
+        block = PreNormEncoderBlock if sizes.norm_first else TransformerEncoderBlock
         self.blocks = nn.HybridSequential()
         for _ in range(num_layers):
-            block = TransformerEncoderBlock(
-                hidden_size,
-                num_heads,
-                intermediate_size,
-                activation,
-                dropout,
-                attention_dropout,
-                layer_norm_eps,
-                norm_first,
-            )
-            self.blocks.add(block)
-        self.norm = nn.LayerNorm(epsilon=layer_norm_eps, in_channels=hidden_size) if final_norm else None
+            self.blocks.add(block(sizes))
+        # A pre-LN stack ends in a sum of everything before; it wants one LayerNorm more.
+        norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
+        self.norm = norm if sizes.norm_first else None
 
     def forward(
         self,
@@ -222,29 +168,43 @@ class TransformerEncoder(Block):
         mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-        positions: Tensor | None = None,
-    ) -> EncoderOutput:
-        """Run x (B, L, D) through every block.
-
-        Args:
-            x: (B, L, D).  mask: (B, L) or (B, L, L), 1 = keep.
-            positions: (B, S), where only these positions of the last block are wanted; ``sequence`` is then (B, S, D).
-        """
+    ) -> EncoderOutput[Tensor]:
+        """Run x (B, L, D) through every block; ``mask`` is (B, L) or (B, L, L), 1 = keep."""
         hidden_states, attentions = [x], []
-        for number, block in enumerate(self.blocks, start=1):
-            last = number == len(self.blocks)
-            x, weights = block(x, mask, output_attentions, positions if last else None)
+        for block in self.blocks:
+            x, weights = block(x, mask, output_attentions)
             if output_hidden_states:
                 hidden_states.append(x)
-            if weights is not None:
-                attentions.append(weights)
-        if self.norm is not None:
-            x = self.norm(x)
+            attentions.append(weights)
         return EncoderOutput(
-            x,
+            self._normed(x),
             tuple(hidden_states) if output_hidden_states else None,
             tuple(attentions) if output_attentions else None,
         )
+
+    def _normed(self, x: Tensor) -> Tensor:
+        return x if self.norm is None else self.norm(x)
+
+    def forward_at(self, x: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
+        """Return the last hidden states of some positions alone, (B, S, D); the last block is computed for no others.
+
+        Args:
+            x, mask: as for :meth:`forward`.
+            positions: (B, S), columns of each row.
+        """
+        *blocks, last = self.blocks
+        for block in blocks:
+            x, _ = block(x, mask)
+        if mask is not None and mask.ndim == 3:
+            mask = select_positions(mask, positions)  # (B, S, L)
+        x, _ = last(select_positions(x, positions), mask, memory=x)
+        return self._normed(x)
+
+
+def select_positions(x: Tensor, positions: Tensor) -> Tensor:
+    """Return rows of a (B, L, E) array at positions (B, S): (B, S, E)."""
+    rows = nd.arange(len(positions), ctx=x.context).expand_dims(1).broadcast_like(positions)  # (B, S)
+    return nd.gather_nd(x, nd.stack(rows, positions.astype("float32"), axis=0))
 
 
 def initialize(module: gluon.Block, standard_deviation: float) -> None:

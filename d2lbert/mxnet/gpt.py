@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -23,26 +22,10 @@ from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, causal_mask, same_sequence
 from d2lbert.mxnet.blocks import Block, shared_names
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
+from d2lbert.outputs import GptOutput, Rows
 from d2lbert.weights.folder import CONFIG_FILE, read_tensors, write_folder
 from d2lbert.weights.gpt import from_hugging_face, to_hugging_face
 from d2lbert.zoo.folders import locate
-
-
-@dataclass
-class GptOutput:
-    """What :class:`Gpt` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position.
-        sequence: (B, L, D), the last hidden states.
-        hidden_states: on request, the embeddings and the output of each block, each (B, L, D).
-        attentions: on request, the weights of each block, each (B, H, L, L).
-    """
-
-    logits: Tensor
-    sequence: Tensor
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
 
 
 class GptEmbeddings(Block):
@@ -72,18 +55,7 @@ class Gpt(Block):
         super().__init__()
         self.config = config
         self.embeddings = GptEmbeddings(config)
-        self.encoder = TransformerEncoder(
-            config.n_layer,
-            config.n_embd,
-            config.n_head,
-            config.n_inner,
-            activation=config.activation_function,
-            dropout=config.resid_pdrop,
-            attention_dropout=config.attn_pdrop,
-            layer_norm_eps=config.layer_norm_epsilon,
-            norm_first=True,
-            final_norm=True,
-        )
+        self.encoder = TransformerEncoder(config.block, config.n_layer)
         self.apply(lambda module: initialize(module, config.initializer_range))
         # Every block adds two numbers to each entry of a state; the factor keeps the sum from growing with the depth
         # (Radford et al. 2019, section 2.3).
@@ -94,36 +66,35 @@ class Gpt(Block):
 
     def forward(
         self,
-        token_ids: Tensor,
+        token_ids: Tensor | Rows[Tensor],
         mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> GptOutput:
-        """Score what follows every token of a batch of rows; packed rows are welcome.
+    ) -> GptOutput[Tensor]:
+        """Score what follows every token of a batch; packed rows are welcome.
 
         Args:
-            token_ids: (B, L), integers below V.
+            token_ids: (B, L), integers below V; or all arrays of a batch, which may be packed, as
+                :class:`~d2lbert.outputs.Rows`.
             mask: (B, L), 1 for a token and 0 for padding; all 1 by default.
-            position_ids: (B, L); 0, 1, 2, ... by default.
-            sequence_ids: (B, L), k for the k-th text of a packed row, 0 for padding.
 
         Raises:
             UserError: a row is longer than the position embeddings.
         """
-        length, device = token_ids.shape[1], token_ids.context
+        rows = Rows.of(token_ids, mask=mask)
+        length, device = rows.token_ids.shape[1], rows.token_ids.context
+        position_ids = rows.position_ids
         if position_ids is None:
             self._check_length(length)
-            position_ids = nd.arange(length, ctx=device).expand_dims(0)
+            position_ids = nd.arange(length, ctx=device).expand_dims(0)  # (1, L)
         sees = causal_mask(length, device)  # (1, L, L)
-        if sequence_ids is not None:
-            sees = nd.broadcast_mul(sees, same_sequence(sequence_ids).astype("float32"))  # (B, L, L)
-        if mask is not None:
+        if rows.sequence_ids is not None:
+            sees = nd.broadcast_mul(sees, same_sequence(rows.sequence_ids).astype("float32"))  # (B, L, L)
+        if rows.mask is not None:
             # Every position goes on seeing itself, padding too, so that no row of attention is empty.
             itself = nd.eye(length, ctx=device).expand_dims(0)
-            sees = nd.broadcast_mul(sees, nd.broadcast_maximum(mask.astype("float32").expand_dims(1), itself))
-        x = self.embeddings(token_ids, position_ids)  # (B, L, D)
+            sees = nd.broadcast_mul(sees, nd.broadcast_maximum(rows.mask.astype("float32").expand_dims(1), itself))
+        x = self.embeddings(rows.token_ids, position_ids)  # (B, L, D)
         encoded = self.encoder(x, sees, output_hidden_states, output_attentions)
         logits = nd.FullyConnected(
             encoded.sequence,

@@ -9,6 +9,7 @@ import numpy as np
 from mxnet import Context, nd
 
 from d2lbert.data.batching import Batch
+from d2lbert.outputs import Rows
 
 
 def best_device() -> Context:
@@ -23,11 +24,11 @@ def seed_everything(seed: int) -> None:
     mxnet.random.seed(seed % 2**31)
 
 
-def to_tensors(batch: Batch, device: Context | None = None) -> dict[str, nd.NDArray]:
-    """Return the keyword arguments of :meth:`d2lbert.mxnet.BertModel.forward` for a batch.
+def to_tensors(batch: Batch, device: Context | None = None) -> Rows[nd.NDArray]:
+    """Return the arrays of a batch on a device, for :meth:`d2lbert.mxnet.BertModel.forward`.
 
     A padded batch needs only the mask; a packed one needs positions, sequence numbers and starts.
     """
     names = ["token_ids", "segment_ids"]
     names += ["position_ids", "sequence_ids", "starts"] if batch.packed else ["mask"]
-    return {name: nd.array(getattr(batch, name), ctx=device, dtype="int32") for name in names}
+    return Rows(**{name: nd.array(getattr(batch, name), ctx=device, dtype="int32") for name in names})

@@ -8,7 +8,6 @@ N recurrent layers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from mxnet import gluon, init, nd
@@ -17,6 +16,7 @@ from mxnet.gluon import nn
 from d2lbert.config.translation import Seq2SeqConfig
 from d2lbert.mxnet.attention import AdditiveAttention, DotProductAttention, Tensor
 from d2lbert.mxnet.folder import load_model, save_model
+from d2lbert.outputs import Seq2SeqOutput
 
 # The state of a stack of layers: one array (N, B, D) for a GRU, two for an LSTM (hidden state and memory cell).
 Recurrent = tuple[Tensor, ...]
@@ -111,19 +111,6 @@ def _lstm(of_x: Tensor, of_state: Tensor, state: Recurrent) -> Recurrent:
     return nd.sigmoid(o) * nd.tanh(cell), cell
 
 
-@dataclass
-class Seq2SeqOutput:
-    """What :class:`Seq2Seq` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position of the target.
-        attentions: (B, L, M), where each position looked; None without attention.
-    """
-
-    logits: Tensor
-    attentions: Tensor | None = None
-
-
 class Seq2Seq(gluon.Block):
     """A recurrent encoder and a recurrent decoder; see :class:`d2lbert.torch.seq2seq.Seq2Seq` for the three kinds.
 
@@ -151,7 +138,9 @@ class Seq2Seq(gluon.Block):
         self.dropout = nn.Dropout(rate)
         self.initialize()
 
-    def forward(self, source_ids: Tensor, target_ids: Tensor, source_mask: Tensor | None = None) -> Seq2SeqOutput:
+    def forward(
+        self, source_ids: Tensor, target_ids: Tensor, source_mask: Tensor | None = None
+    ) -> Seq2SeqOutput[Tensor]:
         """Score every position of known targets (teacher forcing: the decoder reads the right tokens, not its own).
 
         Args:

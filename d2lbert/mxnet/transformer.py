@@ -6,7 +6,6 @@ Shape legend: B batch, M length of the source, L length of the target, D hidden 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from mxnet import gluon, init
@@ -16,23 +15,10 @@ from d2lbert.config.translation import TransformerConfig
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor
 from d2lbert.mxnet.blocks import Block
-from d2lbert.mxnet.decoder import DecoderOutput, TransformerDecoder
-from d2lbert.mxnet.encoder import EncoderOutput, SinusoidalPositions, TransformerEncoder
+from d2lbert.mxnet.decoder import TransformerDecoder
+from d2lbert.mxnet.encoder import SinusoidalPositions, TransformerEncoder
 from d2lbert.mxnet.folder import load_model, save_model
-
-
-@dataclass
-class TransformerOutput:
-    """What :class:`Transformer` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position of the target.
-        encoder, decoder: the outputs of both halves, with their attention weights on request.
-    """
-
-    logits: Tensor
-    encoder: EncoderOutput
-    decoder: DecoderOutput
+from d2lbert.outputs import EncoderOutput, TransformerOutput
 
 
 class Transformer(Block):
@@ -55,19 +41,8 @@ class Transformer(Block):
         self.positions = SinusoidalPositions(
             config.hidden_size, config.max_position_embeddings, config.hidden_dropout_prob
         )
-        sizes = (
-            config.hidden_size,
-            config.num_attention_heads,
-            config.intermediate_size,
-            config.hidden_act,
-            config.hidden_dropout_prob,
-            config.attention_probs_dropout_prob,
-            config.layer_norm_eps,
-            config.norm_first,
-            config.norm_first,  # a pre-LN stack ends in a sum of everything before; it wants one LayerNorm more
-        )
-        self.encoder = TransformerEncoder(config.num_encoder_layers, *sizes)
-        self.decoder = TransformerDecoder(config.num_decoder_layers, *sizes)
+        self.encoder = TransformerEncoder(config.block, config.num_encoder_layers)
+        self.decoder = TransformerDecoder(config.block, config.num_decoder_layers)
         # Two layers with one dictionary of parameters share the one that both call "weight".
         tied = self.target_embedding.params if config.tie_word_embeddings else None
         self.output = nn.Dense(
@@ -83,7 +58,7 @@ class Transformer(Block):
         target_mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> TransformerOutput:
+    ) -> TransformerOutput[Tensor]:
         """Score every position of known targets at once (teacher forcing).
 
         Args:
@@ -104,7 +79,7 @@ class Transformer(Block):
         source_mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> EncoderOutput:
+    ) -> EncoderOutput[Tensor]:
         """Encode sources (B, M) into a memory, ``sequence`` (B, M, D)."""
         x = self._embed(self.source_embedding, source_ids)
         return self.encoder(x, source_mask, output_hidden_states, output_attentions)

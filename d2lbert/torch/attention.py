@@ -89,6 +89,27 @@ class DotProductAttention(nn.Module):
         return self.dropout(weights) @ values, weights
 
 
+class KeyValueCache:
+    """Keys and values of the positions that attention has read, so that they need not be computed again.
+
+    Args:
+        keys, values: (B, H, T, K), of the T positions read so far.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = keys, values
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values (B, H, L, K) of L more positions; return all of them, (B, H, T + L, K) each."""
+        self.keys = torch.cat([self.keys, keys], dim=2)
+        self.values = torch.cat([self.values, values], dim=2)
+        return self.keys, self.values
+
+    def select(self, rows: Tensor) -> None:
+        """Keep some rows of the batch, in a new order; a row may come more than once."""
+        self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+
+
 class MultiHeadAttention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2): H attentions side by side, each of size K = D / H.
 
@@ -128,6 +149,7 @@ class MultiHeadAttention(nn.Module):
         values: Tensor,
         mask: Tensor | None = None,
         need_weights: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output (B, L, D) and, on request, the weights (B, H, L, M).
 
@@ -136,8 +158,17 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             queries: (B, L, D).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M), True = keep.
+            cache: T positions that stand before those of the memory and are attended to as well; it grows by the M
+                new ones. The mask and the weights then have T + M columns.
         """
-        return self.attend(queries, *self.project(keys, values), mask, need_weights)
+        k, v = self.project(keys, values)  # (B, H, M, K) each
+        if cache is not None:
+            k, v = cache.append(k, v)  # (B, H, T + M, K) each
+        return self.attend(queries, k, v, mask, need_weights)
+
+    def empty_cache(self, x: Tensor) -> KeyValueCache:
+        """Return a cache that holds no position yet, for rows like those of x (B, L, D)."""
+        return KeyValueCache(*self.project(x[:, :0], x[:, :0]))
 
     def project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values as the heads see them, each (B, H, M, K). A decoder keeps them between its steps."""
@@ -157,7 +188,7 @@ class MultiHeadAttention(nn.Module):
         else:
             rate = self.attention.dropout.p if self.training else 0.0
             mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
-        return self.output(join_heads(mixed)), weights
+        return self.output(join_heads(mixed)), weights  # (B, L, D), (B, H, L, M)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

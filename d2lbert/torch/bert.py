@@ -1,40 +1,24 @@
 """BERT's encoder (Devlin et al. 2019): three embeddings, a post-LN Transformer encoder, a pooler.
 
-Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vocabulary, N texts. A row holds one text
-(then N = B), or, packed, several texts one after the other (then N > B).
+Shape legend: B rows of a batch, L length of a row, D hidden size, V vocabulary, N texts. A row holds one text (then
+N = B), or, packed, several texts one after the other (then N > B).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
+from d2lbert.outputs import BertOutput, Rows
 from d2lbert.torch.attention import same_sequence
 from d2lbert.torch.encoder import TransformerEncoder, initialize
-from d2lbert.torch.folder import HuggingFaceEncoder
-from d2lbert.weights.bert import bert_names
-
-
-@dataclass
-class BertOutput:
-    """What :class:`BertModel` and its relatives return.
-
-    Fields:
-        sequence: (B, L, D), the last hidden state of every token.
-        pooled: (N, D), tanh(W h + b) of the first token of every text; h itself where there is no pooler.
-        hidden_states: on request, the embeddings and the output of each block, each (B, L, D).
-        attentions: on request, the weights of each block, each (B, H, L, L).
-    """
-
-    sequence: Tensor
-    pooled: Tensor
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
 
 
 class BertEmbeddings(nn.Module):
@@ -50,181 +34,142 @@ class BertEmbeddings(nn.Module):
 
     def forward(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> Tensor:
         """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D)."""
-        total = self.word(token_ids) + self.position(position_ids) + self.segment(segment_ids)
+        total = self.word(token_ids) + self.position(position_ids) + self.segment(segment_ids)  # (B, L, D)
         return self.dropout(self.norm(total))
 
 
-class TextEncoder(HuggingFaceEncoder):
-    """Embeddings and blocks: what BERT, ALBERT and DistilBERT share. Rows may be packed.
-
-    A packed row holds several texts. It needs ``position_ids`` that start again at 0 with every text,
-    ``sequence_ids`` that confine attention to each text, and ``starts``; :func:`d2lbert.data.batching.pack` makes all
-    three.
-    """
-
-    config_class = BertConfig
-    embeddings_class: ClassVar[type[nn.Module]] = BertEmbeddings
-    config: BertConfig
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embeddings = self.embeddings_class(config)
-        self.encoder = encoder_of(config)
-
-    @property
-    def has_pooler(self) -> bool:
-        """Whether a layer of its own makes the vector of a text."""
-        return "pooler.weight" in self.names()
-
-    def forward(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> BertOutput:
-        """Encode a batch of rows.
-
-        Args:
-            token_ids: (B, L), integers below V.
-            segment_ids: (B, L), 0 for the first text of a pair and 1 for the second; all 0 by default.
-            mask: (B, L), 1 for a token and 0 for padding; all 1 by default. ``sequence_ids`` replaces it.
-            position_ids: (B, L); 0, 1, 2, ... by default.
-            sequence_ids: (B, L), k for the k-th text of the row, 0 for padding.
-            starts: (N, 2), row and column of each text's first token; column 0 of every row by default.
-
-        Raises:
-            UserError: a row is longer than the position embeddings.
-        """
-        x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
-        encoded = self.encoder(x, attention_mask(mask, sequence_ids), output_hidden_states, output_attentions)
-        first = encoded.sequence[:, 0] if starts is None else encoded.sequence[starts[:, 0], starts[:, 1]]  # (N, D)
-        return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
-
-    def forward_pooled(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
-    ) -> Tensor:
-        """Return the ``pooled`` vectors (N, D) of :meth:`forward`, and compute nothing else.
-
-        The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
-        Arguments are those of :meth:`forward`.
-        """
-        places = first_places(token_ids, starts)
-        return self.pool(self.forward_at(token_ids, segment_ids, mask, places, position_ids, sequence_ids))
-
-    def pool(self, first: Tensor) -> Tensor:
-        """Return the vectors of texts (N, D) from the last states of their first tokens (N, D): these, as they are."""
-        return first
-
-    def forward_at(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None,
-        mask: Tensor | None,
-        places: Tensor,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-    ) -> Tensor:
-        """Return the last hidden states at some places only, (S, D); the last block is computed for no others.
-
-        Args:
-            places: (S,) row times L plus column of each token wanted.
-            The others are those of :meth:`forward`.
-        """
-        x = self._embed(token_ids, segment_ids, position_ids)  # (B, L, D)
-        rows, columns = places // token_ids.shape[1], places % token_ids.shape[1]
-        # Number the places of each row: 0, 1, 2, ... in the order of the sorted rows, less where the row begins.
-        counts = torch.bincount(rows, minlength=len(token_ids))  # (B,)
-        order = rows.argsort(stable=True)
-        numbers = torch.empty_like(rows)
-        numbers[order] = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows[order]]
-        positions = token_ids.new_zeros(len(token_ids), max(1, int(counts.max())))  # (B, most places of a row)
-        positions[rows, numbers] = columns
-        encoded = self.encoder(x, attention_mask(mask, sequence_ids), positions=positions)
-        return encoded.sequence[rows, numbers]
-
-    def _embed(self, token_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
-        """Embed (B, L) ids, with positions 0, 1, 2, ... and segment 0 where none are given."""
-        if position_ids is None:
-            position_ids = positions_of(token_ids, self.config.max_position_embeddings)
-        if segment_ids is None:
-            segment_ids = torch.zeros_like(token_ids)
-        return self.embeddings(token_ids, segment_ids, position_ids)
-
-
-class BertModel(TextEncoder):
+class BertModel(HuggingFaceFolder):
     """BERT without a head: token ids in, contextual vectors out.
 
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
+        embeddings, encoder: what a relative of BERT has in their place.
     """
 
-    embeddings: BertEmbeddings
+    config_class = BertConfig
+    config: BertConfig
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+    def __init__(
+        self, config: BertConfig, embeddings: nn.Module | None = None, encoder: TransformerEncoder | None = None
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings: Any = embeddings or BertEmbeddings(config)
+        self.encoder = encoder or TransformerEncoder(config.block, config.num_hidden_layers)
+        self.pooler: nn.Linear | None = nn.Linear(config.hidden_size, config.hidden_size)
         self.apply(lambda module: initialize(module, config.initializer_range))
 
+    def forward(
+        self,
+        token_ids: Tensor | Rows[Tensor],
+        segment_ids: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertOutput[Tensor]:
+        """Encode a batch.
+
+        Args:
+            token_ids: (B, L), integers below V; or all tensors of a batch, which may be packed, as
+                :class:`~d2lbert.outputs.Rows`.
+            segment_ids: (B, L), 0 for the first text of a pair and 1 for the second; all 0 by default.
+            mask: (B, L), 1 for a token and 0 for padding; all 1 by default.
+
+        Raises:
+            UserError: a row is longer than the position embeddings.
+        """
+        rows = Rows.of(token_ids, segment_ids, mask)
+        x = self.embed(rows)  # (B, L, D)
+        encoded = self.encoder(x, attention_mask(rows), output_hidden_states, output_attentions)
+        first = encoded.sequence.flatten(0, 1)[first_positions(rows)]  # (B, L, D) -> (B L, D) -> (N, D)
+        return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
+
+    def embed(self, rows: Rows[Tensor]) -> Tensor:
+        """Return the vectors (B, L, D) of tokens, with positions 0, 1, 2, ... and segment 0 where none are given."""
+        position_ids, segment_ids = rows.position_ids, rows.segment_ids
+        if position_ids is None:
+            length, longest = rows.token_ids.shape[1], self.config.max_position_embeddings
+            if length > longest:
+                raise UserError(f"input of {length} tokens, but the model has {longest} positions: truncate the text")
+            position_ids = torch.arange(length, device=rows.token_ids.device).unsqueeze(0)  # (1, L)
+        if segment_ids is None:
+            segment_ids = torch.zeros_like(rows.token_ids)
+        return self.embeddings(rows.token_ids, segment_ids, position_ids)
+
     def pool(self, first: Tensor) -> Tensor:
-        """Return tanh(W h + b) of the last states of the first tokens, (N, D)."""
-        return torch.tanh(self.pooler(first))
+        """Return the vectors of texts, tanh(W h + b) of the last states h (N, D) of their first tokens.
+
+        A relative without a pooler returns these states as they are.
+        """
+        return first if self.pooler is None else torch.tanh(self.pooler(first))
+
+    def forward_pooled(
+        self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Return the ``pooled`` vectors (N, D) of :meth:`forward`, and compute nothing else.
+
+        The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
+        """
+        rows = Rows.of(token_ids, segment_ids, mask)
+        return self.pool(self.forward_at(rows, first_positions(rows)))
+
+    def forward_at(self, rows: Rows[Tensor], positions: Tensor) -> Tensor:
+        """Return the last hidden states (S, D) of some tokens; the last block is computed for no others.
+
+        Args:
+            positions: (S,), row times L plus column of each token.
+        """
+        batch, length = rows.token_ids.shape
+        row, column = positions // length, positions % length  # (S,) each
+        columns, number = group_by_row(row, column, batch)  # (B, most of a row), (S,)
+        return self.encoder.forward_at(self.embed(rows), attention_mask(rows), columns)[row, number]
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
+        from d2lbert.weights.bert import bert_names
+
         return bert_names(self.config.num_hidden_layers)
 
+    def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
+        """Return the tensors of a file, with a new pooler where it has none and the model wants one."""
+        from d2lbert.weights.bert import with_pooler
 
-def encoder_of(config: BertConfig) -> TransformerEncoder:
-    """Return the stack of blocks that a configuration asks for."""
-    return TransformerEncoder(
-        config.num_hidden_layers,
-        config.hidden_size,
-        config.num_attention_heads,
-        config.intermediate_size,
-        activation=config.hidden_act,
-        dropout=config.hidden_dropout_prob,
-        attention_dropout=config.attention_probs_dropout_prob,
-        layer_norm_eps=config.layer_norm_eps,
-        num_groups=config.num_groups,
-    )
+        return tensors if self.pooler is None else with_pooler(tensors, self.tensors, origin)
+
+    def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
+        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+        load_named(self, self.names(), tensors, origin)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return the parameters as NumPy arrays under Hugging Face's names."""
+        return named_arrays(self, self.names())
 
 
-def positions_of(token_ids: Tensor, longest: int) -> Tensor:
-    """Return the positions 0, 1, 2, ... of rows (B, L), each with one text: (1, L).
+def attention_mask(rows: Rows[Tensor]) -> Tensor | None:
+    """Return who may be attended to: (B, L, L) for packed rows, (B, L) for padded ones, None where all are."""
+    if rows.sequence_ids is not None:
+        return same_sequence(rows.sequence_ids)
+    return None if rows.mask is None else rows.mask.bool()
 
-    Raises:
-        UserError: the rows are longer than ``longest``, the number of position embeddings.
+
+def first_positions(rows: Rows[Tensor]) -> Tensor:
+    """Return where each text begins, (N,): row times L plus column."""
+    batch, length = rows.token_ids.shape
+    if rows.starts is None:
+        return torch.arange(0, batch * length, length, device=rows.token_ids.device)
+    return rows.starts[:, 0] * length + rows.starts[:, 1]
+
+
+def group_by_row(row: Tensor, column: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+    """Lay S columns out by their rows: return the columns of each row, (B, most of a row), and the place there, (S,).
+
+    A row with fewer columns than the fullest is filled up with column 0.
     """
-    length = token_ids.shape[1]
-    if length > longest:
-        raise UserError(f"input of {length} tokens, but the model has {longest} positions: truncate the text")
-    return torch.arange(length, device=token_ids.device).unsqueeze(0)
-
-
-def first_places(token_ids: Tensor, starts: Tensor | None) -> Tensor:
-    """Return the place of each text's first token, row times L plus column: (N,). Arguments as in BertModel."""
-    batch, length = token_ids.shape
-    if starts is None:
-        return torch.arange(0, batch * length, length, device=token_ids.device)
-    return starts[:, 0] * length + starts[:, 1]
-
-
-def attention_mask(mask: Tensor | None, sequence_ids: Tensor | None) -> Tensor | None:
-    """Return the attention mask: (B, L, L) for packed rows, (B, L) for padded ones, None where all is kept."""
-    if sequence_ids is not None:
-        return same_sequence(sequence_ids)
-    return None if mask is None else mask.bool()
+    counts = torch.bincount(row, minlength=batch)  # (B,)
+    order = row.argsort(stable=True)  # (S,), row after row
+    number = torch.empty_like(row)
+    number[order] = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row[order]]
+    columns = row.new_zeros(batch, max(1, int(counts.max())))
+    columns[row, number] = column
+    return columns, number

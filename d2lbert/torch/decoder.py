@@ -1,7 +1,7 @@
 """The decoder half of the Transformer (Vaswani et al. 2017, section 3.1).
 
-A decoder works through a target from left to right. It writes down the keys and values of every position in a cache,
-so that a new position costs one row of attention and not the whole triangle again.
+A decoder works through a target from left to right. It keeps the keys and values of every position in a cache, so that
+a new position costs one row of attention and not the whole triangle again.
 
 Shape legend: B batch, L length of what is decoded now, T positions decoded before, M length of the encoder's output
 (the memory), D hidden size, H heads, K size of a head.
@@ -10,13 +10,14 @@ Shape legend: B batch, L length of what is decoded now, T positions decoded befo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from torch import Tensor, nn
 
-from d2lbert.torch.attention import MultiHeadAttention, causal_mask
-from d2lbert.torch.encoder import FeedForward, KeyValueCache
+from d2lbert.config.base import BlockSizes
+from d2lbert.outputs import DecoderOutput
+from d2lbert.torch.attention import KeyValueCache, MultiHeadAttention, causal_mask
+from d2lbert.torch.encoder import FeedForward
 
 
 class BlockCache(KeyValueCache):
@@ -38,31 +39,21 @@ class BlockCache(KeyValueCache):
 
 
 class TransformerDecoderBlock(nn.Module):
-    """Self-attention, attention to the encoder's output, and a feed-forward network, each with residual and LayerNorm.
+    """Self-attention, attention to the encoder's output, and a feed-forward network (post-LN).
 
-    Arguments are those of :class:`TransformerEncoderBlock`.
+    x = LayerNorm(x + MultiHead(x, x, x)), x = LayerNorm(x + MultiHead(x, m, m)) with the memory m, and
+    x = LayerNorm(x + FFN(x)).
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
-        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.cross_attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
-        self.cross_attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.dropout = nn.Dropout(dropout)
-        self.norm_first = norm_first
+        self.attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.attention_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
+        self.cross_attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.cross_attention_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
+        self.feed_forward = FeedForward(sizes.hidden_size, sizes.intermediate_size, sizes.activation)
+        self.feed_forward_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
+        self.dropout = nn.Dropout(sizes.dropout)
 
     def start(self, memory: Tensor) -> BlockCache:
         """Return an empty cache for the encoder's output, (B, M, D)."""
@@ -84,59 +75,53 @@ class TransformerDecoderBlock(nn.Module):
             mask: (B or 1, L, T + L), which positions each of x sees.
             memory_mask: (B, M), True = keep.
         """
-        queries = self.attention_norm(x) if self.norm_first else x
-        cache.append(*self.attention.project(queries, queries))
-        attended, weights = self.attention.attend(queries, cache.keys, cache.values, mask, need_weights)
-        x = x + self.dropout(attended)
-        if not self.norm_first:
-            x = self.attention_norm(x)
-
-        queries = self.cross_attention_norm(x) if self.norm_first else x
+        attended, weights = self.attention(x, x, x, mask, need_weights, cache)  # (B, L, D), (B, H, L, T + L)
+        x = self.attention_norm(x + self.dropout(attended))
         attended, cross_weights = self.cross_attention.attend(
-            queries, cache.memory_keys, cache.memory_values, memory_mask, need_weights
+            x, cache.memory_keys, cache.memory_values, memory_mask, need_weights
+        )  # (B, L, D), (B, H, L, M)
+        x = self.cross_attention_norm(x + self.dropout(attended))
+        x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, weights, cross_weights
+
+
+class PreNormDecoderBlock(TransformerDecoderBlock):
+    """The same with LayerNorm before each of the three (pre-LN)."""
+
+    def forward(
+        self,
+        x: Tensor,
+        cache: BlockCache,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return the new hidden states and the weights; arguments are those of the post-LN block."""
+        queries = self.attention_norm(x)
+        attended, weights = self.attention(queries, queries, queries, mask, need_weights, cache)
+        x = x + self.dropout(attended)
+        attended, cross_weights = self.cross_attention.attend(
+            self.cross_attention_norm(x), cache.memory_keys, cache.memory_values, memory_mask, need_weights
         )
         x = x + self.dropout(attended)
-        if self.norm_first:
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), weights, cross_weights
-        x = self.cross_attention_norm(x)
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x))), weights, cross_weights
-
-
-@dataclass
-class DecoderOutput:
-    """What a decoder returns.
-
-    Fields:
-        sequence: (B, L, D), the last hidden states.
-        attentions: on request, the weights of every block on the target, each (B, H, L, T + L).
-        cross_attentions: on request, those on the encoder's output, each (B, H, L, M).
-    """
-
-    sequence: Tensor
-    attentions: tuple[Tensor, ...] | None = None
-    cross_attentions: tuple[Tensor, ...] | None = None
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x, weights, cross_weights
 
 
 class TransformerDecoder(nn.Module):
-    """A stack of decoder blocks. Arguments are those of :class:`TransformerEncoder`."""
+    """A stack of decoder blocks.
 
-    def __init__(
-        self,
-        num_layers: int,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-        final_norm: bool = False,
-    ) -> None:
+    Args:
+        sizes: of every block.
+        num_layers: how many blocks.
+    """
+
+    def __init__(self, sizes: BlockSizes, num_layers: int) -> None:
         super().__init__()
-        sizes = (hidden_size, num_heads, intermediate_size, activation, dropout, attention_dropout, layer_norm_eps)
-        self.blocks = nn.ModuleList(TransformerDecoderBlock(*sizes, norm_first) for _ in range(num_layers))
-        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps) if final_norm else None
+        block = PreNormDecoderBlock if sizes.norm_first else TransformerDecoderBlock
+        self.blocks = nn.ModuleList(block(sizes) for _ in range(num_layers))
+        # A pre-LN stack ends in a sum of everything before; it wants one LayerNorm more.
+        self.norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps) if sizes.norm_first else nn.Identity()
 
     def start(self, memory: Tensor) -> list[BlockCache]:
         """Return an empty cache for every block, given the encoder's output (B, M, D)."""
@@ -149,7 +134,7 @@ class TransformerDecoder(nn.Module):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         output_attentions: bool = False,
-    ) -> DecoderOutput:
+    ) -> DecoderOutput[Tensor]:
         """Run x (B, L, D) through every block; each position sees itself and what comes before it.
 
         Args:
@@ -166,8 +151,6 @@ class TransformerDecoder(nn.Module):
             x, weights, cross_weights = block(x, cache, sees, memory_mask, output_attentions)
             attentions.append(weights)
             cross_attentions.append(cross_weights)
-        if self.norm is not None:
-            x = self.norm(x)
         if not output_attentions:
-            return DecoderOutput(x)
-        return DecoderOutput(x, tuple(attentions), tuple(cross_attentions))
+            return DecoderOutput(self.norm(x))
+        return DecoderOutput(self.norm(x), tuple(attentions), tuple(cross_attentions))

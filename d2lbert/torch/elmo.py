@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from d2lbert.config.elmo import ElmoConfig
+from d2lbert.outputs import ElmoOutput
 from d2lbert.storage.files import write_text
 from d2lbert.text.characters import WordCharacters
 from d2lbert.weights.elmo import elmo_parameters, read_elmo
@@ -109,22 +109,6 @@ class ProjectedLstm(nn.Module):
         return torch.stack(outputs, dim=1), (hidden, cell)
 
 
-@dataclass(frozen=True)
-class ElmoOutput:
-    """What ELMo returns.
-
-    Fields:
-        layers: N + 1 tensors (B, T, 2 D): the word's own vector twice, then after each LSTM layer the forward state
-            beside the backward state. The markers of the sentence are still in.
-        mask: (B, T), True where a word or a marker stands.
-        state: of every LSTM after its last word, to go on with; forward layers first.
-    """
-
-    layers: tuple[Tensor, ...]
-    mask: Tensor
-    state: tuple[State, ...]
-
-
 class Elmo(nn.Module):
     """ELMo's network: characters to words, then N LSTM layers in each direction (Peters et al. 2018, section 3).
 
@@ -140,7 +124,7 @@ class Elmo(nn.Module):
         self.forward_layers = nn.ModuleList(ProjectedLstm(*sizes, *clips) for _ in range(config.num_layers))
         self.backward_layers = nn.ModuleList(ProjectedLstm(*sizes, *clips) for _ in range(config.num_layers))
 
-    def forward(self, char_ids: Tensor, mask: Tensor, state: Sequence[State] | None = None) -> ElmoOutput:
+    def forward(self, char_ids: Tensor, mask: Tensor, state: Sequence[State] | None = None) -> ElmoOutput[Tensor]:
         """Return all layers for the characters of words.
 
         Args:

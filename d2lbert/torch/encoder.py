@@ -8,7 +8,6 @@ Shape legend: B batch, L length, D hidden size, H heads, F width inside the feed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -16,7 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from d2lbert.torch.attention import MultiHeadAttention
+from d2lbert.config.base import BlockSizes
+from d2lbert.outputs import EncoderOutput
+from d2lbert.torch.attention import KeyValueCache, MultiHeadAttention
 
 # BERT's paper and checkpoints use the exact GELU, x Phi(x) with the error function; GPT-2 uses the tanh formula.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -70,180 +71,96 @@ class FeedForward(nn.Module):
         super().__init__()
         self.expand = nn.Linear(hidden_size, intermediate_size)
         self.project = nn.Linear(intermediate_size, hidden_size)
-        self.activation = ACTIVATIONS[activation]
-        self.activation_in_place = _IN_PLACE[activation]
+        self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, L, D) to (B, L, D)."""
-        hidden = self.expand(x)  # (B, L, F)
-        if torch.is_grad_enabled():
-            return self.project(self.activation(hidden))
+        return self.project(self._activate(self.expand(x)))  # (B, L, D) -> (B, L, F) -> (B, L, D)
+
+    def _activate(self, hidden: Tensor) -> Tensor:
         # Without a gradient nobody needs the input of the activation again: writing over it saves the largest
         # array of the block, which is 5 % of the time of BERT-base.
-        return self.project(self.activation_in_place(hidden))
-
-
-class KeyValueCache:
-    """Keys and values of the positions that a block has read, so that it need not compute them again.
-
-    Args:
-        keys, values: (B, H, T, K), of the positions read so far.
-    """
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = keys, values
-
-    def append(self, keys: Tensor, values: Tensor) -> None:
-        """Add keys and values (B, H, L, K) of L more positions."""
-        self.keys = torch.cat([self.keys, keys], dim=2)
-        self.values = torch.cat([self.values, values], dim=2)
-
-    def select(self, rows: Tensor) -> None:
-        """Keep some rows of the batch, in a new order; a row may come more than once."""
-        self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+        return (ACTIVATIONS if torch.is_grad_enabled() else _IN_PLACE)[self.activation](hidden)
 
 
 class TransformerEncoderBlock(nn.Module):
-    """Self-attention and a feed-forward network, each inside a residual connection with LayerNorm.
+    """Attention and a feed-forward network, each in a residual connection with LayerNorm after it (post-LN).
 
-    Post-LN, as in the 2017 paper and in BERT: x = LayerNorm(x + Sublayer(x)).
-    Pre-LN (``norm_first``), as in GPT-2: x = x + Sublayer(LayerNorm(x)).
-
-    Args:
-        hidden_size: D.  num_heads: H.  intermediate_size: F.
-        activation: a key of ``ACTIVATIONS``.
-        dropout: rate of dropout on the output of each sublayer, before it is added.
-        attention_dropout: rate of dropout on the attention weights.
-        layer_norm_eps: the constant in LayerNorm; BERT has 1e-12.
-        norm_first: False for post-LN, True for pre-LN.
+    x = LayerNorm(x + MultiHead(x, x, x)), then x = LayerNorm(x + FFN(x)), as in the 2017 paper (section 3.1) and in
+    BERT. Dropout acts on the output of each of the two, before it is added.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(hidden_size, num_heads, attention_dropout)
-        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.dropout = nn.Dropout(dropout)
-        self.norm_first = norm_first
-
-    def start(self, batch: Tensor) -> KeyValueCache:
-        """Return a cache that holds nothing yet, for rows like those of x (B, L, D)."""
-        return KeyValueCache(*self.attention.project(batch[:, :0], batch[:, :0]))
+        self.attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.attention_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
+        self.feed_forward = FeedForward(sizes.hidden_size, sizes.intermediate_size, sizes.activation)
+        self.feed_forward_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
+        self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(
         self,
         x: Tensor,
         mask: Tensor | None = None,
         need_weights: bool = False,
-        positions: Tensor | None = None,
+        memory: Tensor | None = None,
         cache: KeyValueCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, T + L).
+        """Return the new hidden states (B, L, D) and, on request, the attention weights (B, H, L, M).
 
         Args:
-            x: (B, L, D).  mask: (B, T + L) or (B, L, T + L), True = keep.
-            positions: (B, S), compute the new states of these positions alone, (B, S, D). They still attend to all
-                of x; what the others would have become is never computed.
-            cache: T positions before x, which x attends to as well; it grows by those of x. Without one, T is 0.
+            x: (B, L, D).  mask: (B, M) or (B, L, M), True = keep.
+            memory: (B, M, D), what x attends to; x itself by default.
+            cache: positions that stand before those of memory, see :meth:`MultiHeadAttention.forward`.
         """
-        memory = self.attention_norm(x) if self.norm_first else x
-        queries = memory
-        if positions is not None:
-            x, queries = _pick(x, positions), _pick(memory, positions)
-            mask = _pick(mask, positions) if mask is not None and mask.dim() == 3 else mask
-        keys, values = self.attention.project(memory, memory)
-        if cache is not None:
-            cache.append(keys, values)
-            keys, values = cache.keys, cache.values
-        attended, weights = self.attention.attend(queries, keys, values, mask, need_weights)
-        x = x + self.dropout(attended)
-        if self.norm_first:
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x))), weights
-        x = self.attention_norm(x)
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x))), weights
+        memory = x if memory is None else memory
+        attended, weights = self.attention(x, memory, memory, mask, need_weights, cache)  # (B, L, D), (B, H, L, M)
+        x = self.attention_norm(x + self.dropout(attended))
+        x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, weights
 
 
-def _pick(x: Tensor, positions: Tensor) -> Tensor:
-    """Pick rows of a (B, L, E) array at positions (B, S): (B, S, E)."""
-    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+class PreNormEncoderBlock(TransformerEncoderBlock):
+    """The same with LayerNorm before each of the two (pre-LN), as in GPT-2; what is added stays as it is.
 
-
-@dataclass
-class EncoderOutput:
-    """What an encoder returns.
-
-    Fields:
-        sequence: (B, L, D), the last hidden states.
-        hidden_states: on request, the input of the first block and the output of every block, each (B, L, D).
-        attentions: on request, the weights of every block, each (B, H, L, L).
+    x = x + MultiHead(n, n, n) with n = LayerNorm(x), then x = x + FFN(LayerNorm(x)) (Xiong et al. 2020).
     """
 
-    sequence: Tensor
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+        memory: Tensor | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the new hidden states and the weights; arguments are those of the post-LN block."""
+        queries = self.attention_norm(x)
+        memory = queries if memory is None else self.attention_norm(memory)
+        attended, weights = self.attention(queries, memory, memory, mask, need_weights, cache)
+        x = x + self.dropout(attended)
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x, weights
 
 
 class TransformerEncoder(nn.Module):
     """A stack of encoder blocks. Vectors in, vectors out: embeddings are the caller's.
 
     Args:
-        num_layers: how many times the vectors pass through a block.
-        num_groups: how many blocks there are; one for each layer by default. With fewer, each serves as many layers
-            that follow each other (Lan et al. 2020, section 3.1); it must divide ``num_layers``.
-        final_norm: LayerNorm after the last block; a pre-LN stack needs it, a post-LN stack does not.
-        The others are those of :class:`TransformerEncoderBlock`.
+        sizes: of every block.
+        num_layers: how many blocks.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "relu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-        final_norm: bool = False,
-        num_groups: int | None = None,
-    ) -> None:
+    def __init__(self, sizes: BlockSizes, num_layers: int) -> None:
         super().__init__()
-        self.num_layers = num_layers
-        self.blocks = nn.ModuleList(
-            TransformerEncoderBlock(
-                hidden_size,
-                num_heads,
-                intermediate_size,
-                activation,
-                dropout,
-                attention_dropout,
-                layer_norm_eps,
-                norm_first,
-            )
-            for _ in range(num_layers if num_groups is None else num_groups)
-        )
-        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps) if final_norm else None
+        block = PreNormEncoderBlock if sizes.norm_first else TransformerEncoderBlock
+        self.blocks = nn.ModuleList(block(sizes) for _ in range(num_layers))
+        # A pre-LN stack ends in a sum of everything before; it wants one LayerNorm more.
+        self.norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps) if sizes.norm_first else nn.Identity()
 
-    def start(self, batch: Tensor) -> list[KeyValueCache]:
-        """Return an empty cache for every block, for rows like those of x (B, L, D)."""
-        return [block.start(batch) for block in self._layers()]
-
-    def _layers(self) -> list[TransformerEncoderBlock]:
-        """Return the block of each layer: its own, or that of its group."""
-        share = self.num_layers // max(1, len(self.blocks))
-        return [cast(TransformerEncoderBlock, self.blocks[number // share]) for number in range(self.num_layers)]
+    def layers(self) -> list[TransformerEncoderBlock]:
+        """Return the blocks in the order in which the vectors pass through them."""
+        return [cast(TransformerEncoderBlock, block) for block in self.blocks]
 
     def forward(
         self,
@@ -251,32 +168,53 @@ class TransformerEncoder(nn.Module):
         mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-        positions: Tensor | None = None,
-        caches: Sequence[KeyValueCache] | None = None,
-    ) -> EncoderOutput:
-        """Run x (B, L, D) through every block.
-
-        Args:
-            x: (B, L, D).  mask: (B, T + L) or (B, L, T + L), True = keep.
-            positions: (B, S), where only these positions of the last block are wanted; ``sequence`` is then (B, S, D).
-            caches: from :meth:`start`, T positions that stand before x; they grow by those of x. Without them T is 0.
-        """
+    ) -> EncoderOutput[Tensor]:
+        """Run x (B, L, D) through every block; ``mask`` is (B, L) or (B, L, L), True = keep."""
         hidden_states, attentions = [x], []
-        for number, block in enumerate(self._layers(), start=1):
-            last = number == self.num_layers
-            cache = None if caches is None else caches[number - 1]
-            x, weights = block(x, mask, output_attentions, positions if last else None, cache)
+        for block in self.layers():
+            x, weights = block(x, mask, output_attentions)
             if output_hidden_states:
                 hidden_states.append(x)
-            if weights is not None:
-                attentions.append(weights)
-        if self.norm is not None:
-            x = self.norm(x)
+            attentions.append(weights)
         return EncoderOutput(
-            x,
+            self.norm(x),
             tuple(hidden_states) if output_hidden_states else None,
             tuple(attentions) if output_attentions else None,
         )
+
+    def forward_at(self, x: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
+        """Return the last hidden states of some positions alone, (B, S, D); the last block is computed for no others.
+
+        Args:
+            x, mask: as for :meth:`forward`.
+            positions: (B, S), columns of each row.
+        """
+        *blocks, last = self.layers()
+        for block in blocks:
+            x, _ = block(x, mask)
+        if mask is not None and mask.dim() == 3:
+            mask = select_positions(mask, positions)  # (B, S, L)
+        x, _ = last(select_positions(x, positions), mask, memory=x)
+        return self.norm(x)
+
+    def start(self, x: Tensor) -> list[KeyValueCache]:
+        """Return an empty cache for every layer, for rows like those of x (B, L, D)."""
+        return [block.attention.empty_cache(x) for block in self.layers()]
+
+    def extend(self, x: Tensor, mask: Tensor, caches: Sequence[KeyValueCache]) -> Tensor:
+        """Return the last hidden states (B, L, D) of positions that follow those in the caches, which grow by them.
+
+        Args:
+            x: (B, L, D).  mask: (B, L, T + L), True = keep.  caches: from :meth:`start`, of T positions.
+        """
+        for block, cache in zip(self.layers(), caches, strict=True):
+            x, _ = block(x, mask, cache=cache)
+        return self.norm(x)
+
+
+def select_positions(x: Tensor, positions: Tensor) -> Tensor:
+    """Return rows of a (B, L, E) array at positions (B, S): (B, S, E)."""
+    return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
 
 
 def initialize(module: nn.Module, standard_deviation: float) -> None:

@@ -1,8 +1,12 @@
-"""Model folders, ``config.json`` and ``model.safetensors``: under our own parameter names, or Hugging Face's."""
+"""Model folders, ``config.json`` and ``model.safetensors``: under our own parameter names, or Hugging Face's.
+
+What reads and writes files is imported where it is used, so that a network can be read, built and run without it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -10,16 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from d2lbert.weights.bert import with_pooler
-from d2lbert.weights.folder import CONFIG_FILE, match, read_tensors, select, write_folder
-
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def save_model(model: Any, folder: str | Path) -> None:
     """Write the configuration and the parameters of a model, each file atomically; shared tensors once."""
-    tensors = {name: value.detach().float().cpu().numpy() for name, value in model.named_parameters()}
-    write_folder(folder, model.config, tensors)
+    from d2lbert.weights.folder import write_folder
+
+    write_folder(folder, model.config, to_arrays(dict(model.named_parameters())))
 
 
 def load_model(model_class: type[Model], config_class: Any, folder: str | Path) -> Model:
@@ -28,19 +30,53 @@ def load_model(model_class: type[Model], config_class: Any, folder: str | Path) 
     Raises:
         UserError: a file is missing or damaged, or configuration and weights do not fit.
     """
+    from d2lbert.weights.folder import CONFIG_FILE, match, read_tensors
+
     path = Path(folder)
     model = model_class(config_class.from_json(path / CONFIG_FILE))
     parameters = dict(model.named_parameters())
-    shapes = {name: tuple(value.shape) for name, value in parameters.items()}
-    tensors = match(read_tensors(path), shapes, path)
+    tensors = match(read_tensors(path), shapes_of(parameters), path)
     with torch.no_grad():
         for name, array in tensors.items():
             parameters[name].copy_(torch.from_numpy(array))
     return model.eval()
 
 
-class HuggingFaceEncoder(nn.Module, ABC):
-    """An encoder whose folder ``transformers`` reads and writes as well.
+def to_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Return tensors as arrays of NumPy, in float32."""
+    return {name: value.detach().float().cpu().numpy() for name, value in tensors.items()}
+
+
+def shapes_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor."""
+    return {name: tuple(value.shape) for name, value in tensors.items()}
+
+
+def load_named(module: nn.Module, names: Mapping[str, str], tensors: Mapping[str, np.ndarray], origin: Any) -> None:
+    """Load some parameters of a module from the tensors of a file.
+
+    Args:
+        names: our name of each -> its name in the file.
+        origin: the folder, for messages.
+
+    Raises:
+        UserError: a tensor is missing or of another shape, or the file has more blocks than the configuration.
+    """
+    from d2lbert.weights.folder import select
+
+    shapes = shapes_of(module.state_dict())
+    chosen = select(tensors, names, {name: shapes[name] for name in names}, origin)
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()}, strict=False)
+
+
+def named_arrays(module: nn.Module, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Return some parameters of a module under their names in a file; ``names`` as in :func:`load_named`."""
+    state = module.state_dict()
+    return {names[ours]: array for ours, array in to_arrays({ours: state[ours] for ours in names}).items()}
+
+
+class HuggingFaceFolder(nn.Module, ABC):
+    """A model whose folder ``transformers`` reads and writes as well.
 
     Fields:
         config_class: the class of its configuration.
@@ -50,41 +86,42 @@ class HuggingFaceEncoder(nn.Module, ABC):
     config_class: ClassVar[Any]
     config: Any
 
-    @abstractmethod
-    def names(self) -> dict[str, str]:
-        """Return the table from our parameter names to Hugging Face's."""
-
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
 
-        Heads in the file (masked words, classification) are left aside. Where the model has a pooler and the file has
-        none, one starts at random, with a warning.
+        Other heads in the file are left aside. Where a BERT without a head has a pooler and the file has none, one
+        starts at random, with a warning.
 
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
+        from d2lbert.weights.folder import CONFIG_FILE, read_tensors
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
         model = cls(cls.config_class.from_json(path / CONFIG_FILE))
-        tensors = read_tensors(path)
-        if "pooler.weight" in model.names():
-            tensors = with_pooler(tensors, model.tensors, path)
-        model.load_tensors(tensors, path)
+        model.load_tensors(model.complete(read_tensors(path), path), path)
         return model.eval()
 
+    def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
+        """Return the tensors of a file, with those that it may lack."""
+        return tensors
+
+    @abstractmethod
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
-        shapes = {name: tuple(value.shape) for name, value in self.state_dict().items()}
-        chosen = select(tensors, self.names(), shapes, origin)
-        self.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()})
 
+    @abstractmethod
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
-        state = self.state_dict()
-        return {theirs: state[ours].detach().float().cpu().numpy() for ours, theirs in self.names().items()}
+
+    def folder_fields(self) -> dict[str, Any]:
+        """Return what ``config.json`` holds beside the sizes."""
+        return {}
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``; the class of this name in ``transformers`` loads them."""
-        write_folder(folder, self.config, self.tensors())
+        from d2lbert.weights.folder import write_folder
+
+        write_folder(folder, self.config, self.tensors(), self.folder_fields())

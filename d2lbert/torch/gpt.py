@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,34 +22,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert.config.gpt import GptConfig
-from d2lbert.data.pretraining.causal import CausalBatch
 from d2lbert.errors import UserError
-from d2lbert.text import SEP, WordPiece
-from d2lbert.torch.attention import causal_mask, same_sequence
-from d2lbert.torch.encoder import KeyValueCache, TransformerEncoder, initialize
+from d2lbert.outputs import GptOutput, Rows
+from d2lbert.torch.attention import KeyValueCache, causal_mask, same_sequence
+from d2lbert.torch.encoder import TransformerEncoder, initialize
+from d2lbert.torch.folder import HuggingFaceFolder, shapes_of, to_arrays
 from d2lbert.torch.generation import Hypothesis, Sampling, sample
-from d2lbert.torch.runtime import to_device, to_tensors
-from d2lbert.torch.training.pretraining import Pretrainable
-from d2lbert.weights.folder import CONFIG_FILE, read_tensors, write_folder
-from d2lbert.weights.gpt import from_hugging_face, to_hugging_face
-from d2lbert.zoo.folders import locate
 
-
-@dataclass
-class GptOutput:
-    """What :class:`Gpt` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position; (P, V) where places were given.
-        sequence: (B, L, D), the last hidden states.
-        hidden_states: on request, the embeddings and the output of each block, each (B, L, D).
-        attentions: on request, the weights of each block, each (B, H, L, L).
-    """
-
-    logits: Tensor
-    sequence: Tensor
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+if TYPE_CHECKING:
+    from d2lbert.text import WordPiece
 
 
 @dataclass
@@ -86,29 +68,21 @@ class GptEmbeddings(nn.Module):
         return self.dropout(self.word(token_ids) + self.position(position_ids))
 
 
-class Gpt(Pretrainable):
+class Gpt(HuggingFaceFolder):
     """From the tokens of a text to scores of the token that follows each.
 
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
     """
 
+    config_class = GptConfig
+    config: GptConfig
+
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
         self.config = config
         self.embeddings = GptEmbeddings(config)
-        self.encoder = TransformerEncoder(
-            config.n_layer,
-            config.n_embd,
-            config.n_head,
-            config.n_inner,
-            activation=config.activation_function,
-            dropout=config.resid_pdrop,
-            attention_dropout=config.attn_pdrop,
-            layer_norm_eps=config.layer_norm_epsilon,
-            norm_first=True,
-            final_norm=True,
-        )
+        self.encoder = TransformerEncoder(config.block, config.n_layer)
         self.apply(lambda module: initialize(module, config.initializer_range))
         # Every block adds two numbers to each entry of a state; the factor keeps the sum from growing with the depth
         # (Radford et al. 2019, section 2.3).
@@ -118,45 +92,41 @@ class Gpt(Pretrainable):
 
     def forward(
         self,
-        token_ids: Tensor,
+        token_ids: Tensor | Rows[Tensor],
         mask: Tensor | None = None,
         *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> GptOutput:
-        """Score what follows every token of a batch of rows; packed rows are welcome.
+    ) -> GptOutput[Tensor]:
+        """Score what follows every token of a batch; packed rows are welcome.
 
         Args:
-            token_ids: (B, L), integers below V.
+            token_ids: (B, L), integers below V; or all tensors of a batch, which may be packed, as
+                :class:`~d2lbert.outputs.Rows`.
             mask: (B, L), 1 for a token and 0 for padding; all 1 by default.
-            position_ids: (B, L); 0, 1, 2, ... by default.
-            sequence_ids: (B, L), k for the k-th text of a packed row, 0 for padding.
-            places: (P,) row times L plus column of each token whose successor is asked for; all by default.
+            positions: (P,) row times L plus column of each token whose successor is predicted; all by default.
 
         Raises:
             UserError: a row is longer than the position embeddings.
         """
+        rows = Rows.of(token_ids, mask=mask)
+        length, device = rows.token_ids.shape[1], rows.token_ids.device
+        position_ids = rows.position_ids
         if position_ids is None:
-            position_ids = torch.arange(token_ids.shape[1], device=token_ids.device).unsqueeze(0)
-            self._check_length(token_ids.shape[1])
-        sees = causal_mask(token_ids.shape[1], token_ids.device)  # (1, L, L)
-        if sequence_ids is not None:
-            sees = sees & same_sequence(sequence_ids)  # (B, L, L)
-        x = self.embeddings(token_ids, position_ids)  # (B, L, D)
-        encoded = self.encoder(x, _keep(sees, mask), output_hidden_states, output_attentions)
-        states = encoded.sequence if places is None else encoded.sequence.flatten(0, 1)[places]
+            self._check_length(length)
+            position_ids = torch.arange(length, device=device).unsqueeze(0)  # (1, L)
+        sees = causal_mask(length, device)  # (1, L, L)
+        if rows.sequence_ids is not None:
+            sees = sees & same_sequence(rows.sequence_ids)  # (B, L, L)
+        x = self.embeddings(rows.token_ids, position_ids)  # (B, L, D)
+        encoded = self.encoder(x, _keep(sees, rows.mask), output_hidden_states, output_attentions)
+        states = encoded.sequence if positions is None else encoded.sequence.flatten(0, 1)[positions]  # (P, D)
         return GptOutput(self._score(states), encoded.sequence, encoded.hidden_states, encoded.attentions)
 
-    def answer(self, batch: CausalBatch) -> dict[str, Tensor]:
-        """Return the logits (P, V) of every next token, for the pretraining loop."""
-        device = self.embeddings.word.weight.device
-        rows = to_tensors(batch.rows, device)
-        places = to_device(batch.places, device)
-        known = {name: rows.get(name) for name in ("mask", "position_ids", "sequence_ids")}
-        return {"next_token": self(rows["token_ids"], **known, places=places).logits}
+    def objectives(self, rows: Rows[Tensor], positions: Tensor) -> dict[str, Tensor]:
+        """Return the logits (P, V) of the one pretraining objective, the next token."""
+        return {"next_token": self(rows, positions=positions).logits}
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> GptState:
         """Read prompts (B, L) but for their last tokens, and return the state from which :meth:`step` goes on.
@@ -188,7 +158,7 @@ class Gpt(Pretrainable):
         positions = (state.mask.cumsum(dim=1) - 1).clamp(min=0)[:, end - length :]  # counted without padding
         sees = causal_mask(end, token_ids.device)[:, end - length :]  # (1, L, T + L)
         x = self.embeddings(token_ids, positions)
-        return self.encoder(x, _keep(sees, state.mask), caches=state.caches).sequence
+        return self.encoder.extend(x, _keep(sees, state.mask), state.caches)  # (B, L, D)
 
     def _score(self, states: Tensor) -> Tensor:
         """Map last hidden states (..., D) to scores of every token (..., V)."""
@@ -199,32 +169,18 @@ class Gpt(Pretrainable):
         if length > longest:
             raise UserError(f"a text of {length} tokens, but the model has {longest} positions: shorten the text")
 
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Gpt:
-        """Load a folder that :meth:`save_pretrained` or ``transformers.GPT2LMHeadModel`` has written.
-
-        Raises:
-            UserError: a file is missing or damaged, or configuration and weights do not fit.
-        """
-        path = locate(folder)
-        model = cls(GptConfig.from_json(path / CONFIG_FILE))
-        model.load_tensors(read_tensors(path), path)
-        return model.eval()
-
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
-        shapes = {name: tuple(value.shape) for name, value in self.state_dict().items()}
-        found = from_hugging_face(tensors, shapes, self.config.n_layer, origin)
+        from d2lbert.weights.gpt import from_hugging_face
+
+        found = from_hugging_face(tensors, shapes_of(self.state_dict()), self.config.n_layer, origin)
         self.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in found.items()})
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """Return the parameters as NumPy arrays under Hugging Face's names."""
-        parameters = {name: value.detach().float().cpu().numpy() for name, value in self.state_dict().items()}
-        return to_hugging_face(parameters, self.config.n_layer)
+        """Return the parameters as NumPy arrays under the names of ``transformers.GPT2LMHeadModel``."""
+        from d2lbert.weights.gpt import to_hugging_face
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors`` so that ``transformers.GPT2LMHeadModel`` loads them."""
-        write_folder(folder, self.config, self.tensors())
+        return to_hugging_face(to_arrays(self.state_dict()), self.config.n_layer)
 
     def generate(
         self, prompts: Sequence[Sequence[int]], max_length: int = 64, sampling: Sampling | None = None
@@ -255,7 +211,7 @@ def continue_texts(
 
     Arguments are those of :meth:`Gpt.generate`. A text may be empty: then the model writes one from its beginning.
     """
-    end = tokenizer.token_to_id[SEP]
+    end = model.config.eos_token_id  # a tokenizer of BERT ends every text with it
     prompts = [[index for index in encoding.ids if index != end] for encoding in tokenizer.encode_batch(texts)]
     return [tokenizer.decode(hypothesis.ids) for hypothesis in model.generate(prompts, max_length, sampling)]
 

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from d2lbert.errors import UserError
+from d2lbert.outputs import Rows
 from d2lbert.storage.files import read_json
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.question_answering import QuestionAnswering
-from d2lbert.torch.bert import TextEncoder
+from d2lbert.torch.bert import BertModel
 from d2lbert.torch.encoder import initialize
 from d2lbert.torch.relatives import encoder_class
 from d2lbert.weights.folder import CONFIG_FILE, read_tensors, select, write_folder
@@ -38,7 +39,7 @@ class _BertWithHead(nn.Module):
 
     layer_name: ClassVar[str] = "classifier"  # of the linear layer in a file
 
-    def __init__(self, bert: TextEncoder, labels: Sequence[str]) -> None:
+    def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
         super().__init__()
         self.bert = bert
         self.labels = tuple(labels)
@@ -116,33 +117,24 @@ class _BertWithHead(nn.Module):
 class _BertWithPooledHead(_BertWithHead):
     """A head on the pooled vector of each text. Where the encoder has no pooler, the head brings a layer of its own."""
 
-    def __init__(self, bert: TextEncoder, labels: Sequence[str]) -> None:
+    def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
         super().__init__(bert, labels)
         self.pre_classifier: nn.Module = nn.Identity()
-        if not bert.has_pooler:
+        if bert.pooler is None:
             self.pre_classifier = nn.Sequential(nn.Linear(bert.config.hidden_size, bert.config.hidden_size), nn.ReLU())
             initialize(self.pre_classifier[0], bert.config.initializer_range)
 
     def _names(self) -> dict[str, str]:
         names = super()._names()
-        if not self.bert.has_pooler:
+        if self.bert.pooler is None:
             names |= {f"pre_classifier.0.{kind}": f"pre_classifier.{kind}" for kind in ("weight", "bias")}
         return names
 
     def forward(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
+        self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """Return logits (N, C). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
-        pooled = self.bert.forward_pooled(
-            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
-        )
+        pooled = self.bert.forward_pooled(token_ids, segment_ids, mask)  # (N, D)
         return self.classifier(self.dropout(self.pre_classifier(pooled)))
 
 
@@ -166,20 +158,11 @@ class _BertWithTokenHead(_BertWithHead):
         return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
 
     def forward(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        position_ids: Tensor | None = None,
-        sequence_ids: Tensor | None = None,
-        starts: Tensor | None = None,
+        self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """Return logits (B, L, C). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
-        encoded = self.bert(
-            token_ids, segment_ids, mask, position_ids=position_ids, sequence_ids=sequence_ids, starts=starts
-        )
-        return self.classifier(self.dropout(encoded.sequence))
+        sequence = self.bert(token_ids, segment_ids, mask).sequence  # (B, L, D)
+        return self.classifier(self.dropout(sequence))
 
 
 class BertForTokenClassification(_BertWithTokenHead):
@@ -206,7 +189,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
 
     layer_name = "qa_outputs"
 
-    def __init__(self, bert: TextEncoder, labels: Sequence[str] = QuestionAnswering.labels) -> None:
+    def __init__(self, bert: BertModel, labels: Sequence[str] = QuestionAnswering.labels) -> None:
         super().__init__(bert, labels)
         self.dropout = nn.Identity()
         self.null_threshold: float | None = None
@@ -245,7 +228,7 @@ class BertForMultipleChoice(_BertWithPooledHead):
         labels: the name of the one output.
     """
 
-    def __init__(self, bert: TextEncoder, labels: Sequence[str] = MultipleChoice.labels) -> None:
+    def __init__(self, bert: BertModel, labels: Sequence[str] = MultipleChoice.labels) -> None:
         super().__init__(bert, labels)
 
     @classmethod

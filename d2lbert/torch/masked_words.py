@@ -18,6 +18,7 @@ from d2lbert.data.batching import pack
 from d2lbert.errors import UserError
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.text.encoding import MASK
+from d2lbert.torch.bert import first_positions
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import to_tensors
 
@@ -118,7 +119,5 @@ def _log_probabilities(model: BertForPretraining, gaps: Sequence[_Gap]) -> Tenso
     """Return log p of every piece at each gap, (gaps, V), on the CPU."""
     batch = pack([gap.encoding for gap in gaps], pad_id=model.config.pad_token_id)
     rows = to_tensors(batch, model.decoder_bias.device)
-    places = torch.tensor([gap.place for gap in gaps], device=model.decoder_bias.device)
-    starts = rows["starts"]
-    masked_positions = starts[:, 0] * batch.token_ids.shape[1] + starts[:, 1] + places
-    return model(**rows, masked_positions=masked_positions).token_logits.float().log_softmax(-1).cpu()
+    positions = first_positions(rows) + torch.tensor([gap.place for gap in gaps], device=model.decoder_bias.device)
+    return model(rows, masked_positions=positions).token_logits.float().log_softmax(-1).cpu()

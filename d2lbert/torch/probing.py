@@ -18,13 +18,13 @@ from torch import Tensor
 from d2lbert.data.batching import pack
 from d2lbert.errors import UserError
 from d2lbert.text import Encoding, Tokenizer
-from d2lbert.torch.bert import TextEncoder
+from d2lbert.torch.bert import BertModel
 from d2lbert.torch.runtime import to_tensors
 
 
 @torch.inference_mode()
 def word_vectors(
-    model: TextEncoder,
+    model: BertModel,
     tokenizer: Tokenizer,
     sentences: Sequence[Sequence[str]],
     device: torch.device | str = "cpu",
@@ -47,7 +47,7 @@ def word_vectors(
         if max(map(len, chosen)) > longest:
             raise UserError(f"a sentence has {max(map(len, chosen))} tokens, but the model takes {longest}: split it")
         batch = pack(chosen, pad_id=model.config.pad_token_id)
-        states = torch.stack(model(**to_tensors(batch, device), output_hidden_states=True).hidden_states).cpu()
+        states = torch.stack(model(to_tensors(batch, device), output_hidden_states=True).hidden_states).cpu()
         for number, (row, column) in enumerate(batch.starts.tolist()):
             encoding = chosen[number]
             text = states[:, row, column : column + len(encoding)]  # (layers + 1, L, D)

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from d2lbert.config.base import BlockSizes
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
-from d2lbert.torch.bert import BertEmbeddings, BertModel, TextEncoder
-from d2lbert.torch.encoder import initialize
+from d2lbert.torch.bert import BertEmbeddings, BertModel
+from d2lbert.torch.encoder import TransformerEncoder, TransformerEncoderBlock
 from d2lbert.weights.relatives import albert_names, distilbert_names
 
 _EMBEDDING_FIELDS = (
@@ -43,6 +44,24 @@ class AlbertEmbeddings(BertEmbeddings):
         return self.project(super().forward(token_ids, segment_ids, position_ids))  # (B, L, E) -> (B, L, D)
 
 
+class SharedEncoder(TransformerEncoder):
+    """A stack of fewer blocks than layers: each block serves as many layers that follow each other (section 3.1).
+
+    Args:
+        sizes: of every block.
+        num_layers: how many times the vectors pass through a block.
+        num_groups: how many blocks there are; it divides ``num_layers``.
+    """
+
+    def __init__(self, sizes: BlockSizes, num_layers: int, num_groups: int) -> None:
+        super().__init__(sizes, num_groups)
+        self.repeats = num_layers // num_groups
+
+    def layers(self) -> list[TransformerEncoderBlock]:
+        """Return the block of each layer."""
+        return [block for block in super().layers() for _ in range(self.repeats)]
+
+
 class AlbertModel(BertModel):
     """ALBERT without a head. Input, output and packed rows are those of :class:`~d2lbert.torch.bert.BertModel`.
 
@@ -54,8 +73,11 @@ class AlbertModel(BertModel):
     """
 
     config_class = AlbertConfig
-    embeddings_class = AlbertEmbeddings
     config: AlbertConfig
+
+    def __init__(self, config: AlbertConfig) -> None:
+        encoder = SharedEncoder(config.block, config.num_hidden_layers, config.num_hidden_groups)
+        super().__init__(config, AlbertEmbeddings(config), encoder)
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
@@ -77,7 +99,7 @@ class DistilBertEmbeddings(nn.Module):
         return self.dropout(self.norm(self.word(token_ids) + self.position(position_ids)))
 
 
-class DistilBertModel(TextEncoder):
+class DistilBertModel(BertModel):
     """DistilBERT without a head: token ids in, contextual vectors out. ``pooled`` is the first token's last state.
 
     Args:
@@ -85,21 +107,20 @@ class DistilBertModel(TextEncoder):
     """
 
     config_class = DistilBertConfig
-    embeddings_class = DistilBertEmbeddings
     config: DistilBertConfig
 
     def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__(config)
-        self.apply(lambda module: initialize(module, config.initializer_range))
+        super().__init__(config, DistilBertEmbeddings(config))
+        self.pooler = None
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
         return distilbert_names(self.config.num_hidden_layers)
 
 
-_RELATIVES: dict[str, type[TextEncoder]] = {"albert": AlbertModel, "distilbert": DistilBertModel}
+_RELATIVES: dict[str, type[BertModel]] = {"albert": AlbertModel, "distilbert": DistilBertModel}
 
 
-def encoder_class(model_type: str) -> type[TextEncoder]:
+def encoder_class(model_type: str) -> type[BertModel]:
     """Return the class for a ``model_type`` of ``config.json``; BERT for one that is unknown, which will refuse it."""
     return _RELATIVES.get(model_type, BertModel)

@@ -1,4 +1,4 @@
-"""Where and how a run takes place: device, processes, seed, batches as tensors."""
+"""Where and how a run takes place: device, precision, seed, batches as tensors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError, unknown_name
+from d2lbert.outputs import Rows
+
+if TYPE_CHECKING:
+    from d2lbert.data.batching import Batch
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -71,14 +74,14 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """Return the keyword arguments of :meth:`d2lbert.torch.BertModel.forward` for a batch.
+def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> Rows[Tensor]:
+    """Return the tensors of a batch on a device, for :meth:`d2lbert.torch.BertModel.forward` and the heads.
 
     A padded batch needs only the mask; a packed one needs positions, sequence numbers and starts.
     """
     names = ["token_ids", "segment_ids"]
     names += ["position_ids", "sequence_ids", "starts"] if batch.packed else ["mask"]
-    return {name: to_device(getattr(batch, name), device) for name in names}
+    return Rows(**{name: to_device(getattr(batch, name), device) for name in names})
 
 
 def to_device(array: np.ndarray, device: torch.device | str) -> Tensor:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2lbert.config.translation import Seq2SeqConfig
+from d2lbert.outputs import Seq2SeqOutput
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention
 from d2lbert.torch.folder import load_model, save_model
 
@@ -150,19 +151,6 @@ class Seq2SeqState:
             self.source_mask = self.source_mask.index_select(0, rows)
 
 
-@dataclass
-class Seq2SeqOutput:
-    """What :class:`Seq2Seq` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position of the target.
-        attentions: (B, L, M), where each position looked; None without attention.
-    """
-
-    logits: Tensor
-    attentions: Tensor | None = None
-
-
 class Seq2Seq(nn.Module):
     """A recurrent encoder and a recurrent decoder.
 
@@ -195,7 +183,9 @@ class Seq2Seq(nn.Module):
         self.output = nn.Linear(embedded, config.target_vocab_size)
         self.dropout = nn.Dropout(rate)
 
-    def forward(self, source_ids: Tensor, target_ids: Tensor, source_mask: Tensor | None = None) -> Seq2SeqOutput:
+    def forward(
+        self, source_ids: Tensor, target_ids: Tensor, source_mask: Tensor | None = None
+    ) -> Seq2SeqOutput[Tensor]:
         """Score every position of known targets (teacher forcing: the decoder reads the right tokens, not its own).
 
         Args:

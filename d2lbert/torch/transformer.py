@@ -14,23 +14,10 @@ from torch import Tensor, nn
 
 from d2lbert.config.translation import TransformerConfig
 from d2lbert.errors import UserError
-from d2lbert.torch.decoder import BlockCache, DecoderOutput, TransformerDecoder
-from d2lbert.torch.encoder import EncoderOutput, SinusoidalPositions, TransformerEncoder
+from d2lbert.outputs import DecoderOutput, EncoderOutput, TransformerOutput
+from d2lbert.torch.decoder import BlockCache, TransformerDecoder
+from d2lbert.torch.encoder import SinusoidalPositions, TransformerEncoder
 from d2lbert.torch.folder import load_model, save_model
-
-
-@dataclass
-class TransformerOutput:
-    """What :class:`Transformer` returns.
-
-    Fields:
-        logits: (B, L, V), scores of the token that follows each position of the target.
-        encoder, decoder: the outputs of both halves, with their attention weights on request.
-    """
-
-    logits: Tensor
-    encoder: EncoderOutput
-    decoder: DecoderOutput
 
 
 @dataclass
@@ -75,19 +62,8 @@ class Transformer(nn.Module):
         self.positions = SinusoidalPositions(
             config.hidden_size, config.max_position_embeddings, config.hidden_dropout_prob
         )
-        sizes = (
-            config.hidden_size,
-            config.num_attention_heads,
-            config.intermediate_size,
-            config.hidden_act,
-            config.hidden_dropout_prob,
-            config.attention_probs_dropout_prob,
-            config.layer_norm_eps,
-            config.norm_first,
-            config.norm_first,  # a pre-LN stack ends in a sum of everything before; it wants one LayerNorm more
-        )
-        self.encoder = TransformerEncoder(config.num_encoder_layers, *sizes)
-        self.decoder = TransformerDecoder(config.num_decoder_layers, *sizes)
+        self.encoder = TransformerEncoder(config.block, config.num_encoder_layers)
+        self.decoder = TransformerDecoder(config.block, config.num_decoder_layers)
         self.output = nn.Linear(config.hidden_size, config.target_vocab_size, bias=False)
         if config.tie_word_embeddings:
             self.output.weight = self.target_embedding.weight
@@ -102,7 +78,7 @@ class Transformer(nn.Module):
         *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> TransformerOutput:
+    ) -> TransformerOutput[Tensor]:
         """Score every position of known targets at once (teacher forcing).
 
         Args:
@@ -123,10 +99,10 @@ class Transformer(nn.Module):
         source_mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> EncoderOutput:
+    ) -> EncoderOutput[Tensor]:
         """Encode sources (B, M) into a memory, ``sequence`` (B, M, D)."""
         x = self._embed(self.source_embedding, source_ids)
-        return self.encoder(x, _keep(source_mask), output_hidden_states, output_attentions)
+        return self.encoder(x, _keep(source_mask), output_hidden_states, output_attentions)  # sequence (B, M, D)
 
     def start(self, source_ids: Tensor, source_mask: Tensor | None = None) -> TransformerState:
         """Encode sources (B, M) and return the state in which no token of the target is known yet."""
@@ -146,7 +122,7 @@ class Transformer(nn.Module):
         state: TransformerState,
         target_mask: Tensor | None = None,
         output_attentions: bool = False,
-    ) -> DecoderOutput:
+    ) -> DecoderOutput[Tensor]:
         """Decode (B, L) ids that follow those in the state."""
         x = self._embed(self.target_embedding, target_ids, state.caches[0].keys.shape[2])
         return self.decoder(x, state.caches, _keep(target_mask), state.source_mask, output_attentions)

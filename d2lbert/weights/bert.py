@@ -55,6 +55,6 @@ def with_pooler(
         return dict(tensors)
     warnings.warn(
         f"{origin} has no pooler: .pooled starts from random weights and means nothing before it is trained",
-        stacklevel=3,
+        stacklevel=4,
     )
     return {**{name: array for name, array in initial().items() if name.startswith("pooler.")}, **tensors}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from d2lbert.config import BertConfig
+from d2lbert.config.base import BlockSizes
 
 pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
 
@@ -92,12 +93,12 @@ def test_parameters_of_a_block_by_formula() -> None:
     hidden, wide = 12, 20
     attention = 4 * (hidden * hidden + hidden)
     feed_forward = 2 * hidden * wide + hidden + wide
-    block = TransformerEncoderBlock(hidden, 3, wide)
+    block = TransformerEncoderBlock(BlockSizes(hidden, 3, wide))
     assert count_parameters(block) == attention + feed_forward + 2 * 2 * hidden
 
 
 def test_initialisation() -> None:
-    encoder = TransformerEncoder(2, 60, 3, 120)
+    encoder = TransformerEncoder(BlockSizes(60, 3, 120), 2)
     encoder.initialize(mxnet.init.One())
     encoder.apply(lambda module: initialize(module, 0.02))
     for name, parameter in encoder._collect_params_with_prefix().items():

@@ -72,7 +72,7 @@ def compare_gpt(reference: Any, ours: Gpt, batch: BatchOfIds) -> dict[str, float
     )
     got = ours(batch.token_ids, batch.mask, output_hidden_states=True, output_attentions=eager)
     places, wanted = places_of(batch)
-    at_places = ours(batch.token_ids, batch.mask, places=places).logits
+    at_places = ours(batch.token_ids, batch.mask, positions=places).logits
     loss = torch.nn.functional.cross_entropy(at_places, wanted)
     kept = batch.mask.bool()
     # Theirs gives the last state after the last LayerNorm, ours before it, and the normed one as the sequence.

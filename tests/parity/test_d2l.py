@@ -14,6 +14,7 @@ from random_parameters import randomize
 from torch import Tensor, nn
 
 from d2lbert.config import Seq2SeqConfig, TransformerConfig
+from d2lbert.config.base import BlockSizes
 from d2lbert.torch.attention import (
     AdditiveAttention,
     DotProductAttention,
@@ -165,7 +166,7 @@ def test_encoder_blocks(d2l: Any, kind: str, layers: int) -> None:
     torch.manual_seed(5)
     x, lengths = torch.randn(B, L, D), _valid_lengths(kind)
     theirs = nn.ModuleList(d2l.TransformerEncoderBlock(D, F, H, 0.0, use_bias=True) for _ in range(layers))
-    ours = TransformerEncoder(layers, D, H, F)
+    ours = TransformerEncoder(BlockSizes(D, H, F), layers)
     for reference, block in zip(theirs, ours.blocks, strict=True):
         reference(x, lengths)
         assert isinstance(block, TransformerEncoderBlock)

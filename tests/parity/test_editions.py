@@ -13,6 +13,7 @@ from parity_support import BatchOfIds, small_config
 
 import d2lbert
 from d2lbert import UserError
+from d2lbert.config.base import BlockSizes
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.torch import attention as torch_attention
 from d2lbert.torch import bert as torch_bert
@@ -119,12 +120,8 @@ def test_sinusoidal_positions(hidden_size: int) -> None:
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_encoder(activation: str, norm_first: bool, hybridize: bool) -> None:
-    options = {"activation": activation, "norm_first": norm_first, "final_norm": norm_first, "layer_norm_eps": 1e-3}
-    one, two = _pair(
-        torch_encoder.TransformerEncoder(3, D, H, F, **options),
-        encoder.TransformerEncoder(3, D, H, F, **options),
-        hybridize,
-    )
+    sizes = BlockSizes(D, H, F, activation, norm_first=norm_first, layer_norm_eps=1e-3)
+    one, two = _pair(torch_encoder.TransformerEncoder(sizes, 3), encoder.TransformerEncoder(sizes, 3), hybridize)
     theirs, ours = _both(_mask("padding", L, L))
     expected = torch_run(one, lambda x: _outputs(one(x, theirs, True, True)), [_random(B, L, D)])
     assert_same(expected, mxnet_run(two, lambda x: _outputs(two(x, ours, True, True)), [_random(B, L, D)]))
@@ -135,14 +132,12 @@ def test_encoder(activation: str, norm_first: bool, hybridize: bool) -> None:
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_block_for_some_positions(kind: str, norm_first: bool, hybridize: bool) -> None:
-    sizes = {"hidden_size": D, "num_heads": H, "intermediate_size": F, "norm_first": norm_first}
-    one, two = _pair(
-        torch_encoder.TransformerEncoderBlock(**sizes), encoder.TransformerEncoderBlock(**sizes), hybridize
-    )
+    sizes = BlockSizes(D, H, F, norm_first=norm_first)
+    one, two = _pair(torch_encoder.TransformerEncoder(sizes, 2), encoder.TransformerEncoder(sizes, 2), hybridize)
     theirs, ours = _both(_mask(kind, L, L))
     positions = np.array([[4, 0], [2, 2], [6, 1]])  # one of them twice: its gradients add up
-    expected = torch_run(one, lambda x: one(x, theirs, True, torch.from_numpy(positions)), [_random(B, L, D)])
-    got = mxnet_run(two, lambda x: two(x, ours, True, mxnet.nd.array(positions)), [_random(B, L, D)])
+    expected = torch_run(one, lambda x: [one.forward_at(x, theirs, torch.from_numpy(positions))], [_random(B, L, D)])
+    got = mxnet_run(two, lambda x: [two.forward_at(x, ours, mxnet.nd.array(positions))], [_random(B, L, D)])
     assert_same(expected, got)
 
 
@@ -172,10 +167,10 @@ def test_bert(activation: str, arrange: Callable[..., Batch], hybridize: bool) -
     assert batch.packed == (batch.token_ids.shape[0] < len(LENGTHS))
     flags = {"output_hidden_states": True, "output_attentions": True}
     theirs, ours = torch_runtime.to_tensors(batch), runtime.to_tensors(batch)
-    expected = torch_run(one, lambda: _outputs(one(**theirs, **flags)), [])
-    assert_same(expected, mxnet_run(two, lambda: _outputs(two(**ours, **flags)), []))
+    expected = torch_run(one, lambda: _outputs(one(theirs, **flags)), [])
+    assert_same(expected, mxnet_run(two, lambda: _outputs(two(ours, **flags)), []))
     assert len(expected[0]) == 2 + 4 + 3
-    plain = two(**ours)
+    plain = two(ours)
     assert plain.hidden_states is None
     assert plain.attentions is None
     assert np.abs(plain.pooled.asnumpy() - expected[0][1]).max() < 1e-5
@@ -186,8 +181,8 @@ def test_bert(activation: str, arrange: Callable[..., Batch], hybridize: bool) -
 def test_bert_pooled_alone(arrange: Callable[..., Batch], hybridize: bool) -> None:
     one, two = _berts(hybridize)
     theirs, ours = torch_runtime.to_tensors(_batch(arrange)), runtime.to_tensors(_batch(arrange))
-    expected = torch_run(one, lambda: [one.forward_pooled(**theirs)], [])
-    assert_same(expected, mxnet_run(two, lambda: [two.forward_pooled(**ours)], []))
+    expected = torch_run(one, lambda: [one.forward_pooled(theirs)], [])
+    assert_same(expected, mxnet_run(two, lambda: [two.forward_pooled(ours)], []))
 
 
 @pytest.mark.parametrize("hybridize", [False, True])
@@ -195,7 +190,7 @@ def test_bert_without_segments_and_mask(hybridize: bool) -> None:
     one, two = _berts(hybridize)
     batch = _batch(pad)
     ids = batch.token_ids
-    two(**runtime.to_tensors(batch))  # a first call with a mask must not bind later ones
+    two(runtime.to_tensors(batch))  # a first call with a mask must not bind later ones
     expected = torch_run(one, lambda: _outputs(one(torch.from_numpy(ids))), [])
     # All segment ids are 0, all ids come from NumPy's default conversion to real numbers.
     assert_same(expected, mxnet_run(two, lambda: _outputs(two(mxnet.nd.array(ids))), []))
@@ -217,8 +212,8 @@ def test_pretrained_minilm_gives_the_same_vectors() -> None:
     assert tokenizer.vocab == twin.vocab
     batch = pad(tokenizer.encode_batch(["The bank of the river.", "A bank account", "Naïve façade, 3.50 €!"]))
     with torch.no_grad():
-        expected = one(**torch_runtime.to_tensors(batch), output_hidden_states=True)
-    got = two(**runtime.to_tensors(batch), output_hidden_states=True)
+        expected = one(torch_runtime.to_tensors(batch), output_hidden_states=True)
+    got = two(runtime.to_tensors(batch), output_hidden_states=True)
     for theirs, ours in zip(_outputs(expected), _outputs(got), strict=True):
         assert np.abs(theirs.numpy() - ours.asnumpy()).max() < 1e-5
 

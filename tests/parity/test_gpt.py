@@ -16,6 +16,7 @@ from d2lbert.config import GPT_PRESETS
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.torch.encoder import count_parameters
 from d2lbert.torch.gpt import Gpt
+from d2lbert.torch.runtime import to_tensors
 
 transformers = pytest.importorskip("transformers")
 
@@ -108,8 +109,7 @@ def test_a_file_of_the_first_release_loads(tmp_path: Path) -> None:
 
 
 def _logits_by_text(ours: Gpt, batch: Batch) -> list[torch.Tensor]:
-    names = ("token_ids", "position_ids", "sequence_ids") if batch.packed else ("token_ids", "mask")
-    logits = ours(**{name: torch.from_numpy(getattr(batch, name)) for name in names}).logits
+    logits = ours(to_tensors(batch)).logits
     spans = zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)
     return [logits[row, column : column + length] for (row, column), length in spans]
 

@@ -15,13 +15,14 @@ from parity_support import BatchOfIds
 from d2lbert import UserError
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.torch import gpt as torch_gpt
+from d2lbert.torch import runtime as torch_runtime
 
 pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
 
 import mxnet
 from edition_support import assert_same, mxnet_run, same_random_parameters, torch_run
 
-from d2lbert.mxnet import gpt
+from d2lbert.mxnet import gpt, runtime
 
 
 def _pair(hybridize: bool = False, **changes: Any) -> tuple[torch_gpt.Gpt, Any]:
@@ -44,12 +45,10 @@ def test_gpt(activation: str, arrange: Callable[..., Batch], hybridize: bool) ->
     one, two = _pair(hybridize, activation_function=activation)
     generator = np.random.default_rng(3)
     batch = arrange([BatchOfIds.encoding(generator, length) for length in (5, 17, 3, 30, 11)])
-    names = ("token_ids", "position_ids", "sequence_ids") if batch.packed else ("token_ids", "mask")
-    theirs = {name: torch.from_numpy(getattr(batch, name)) for name in names}
-    ours = {name: mxnet.nd.array(getattr(batch, name)) for name in names}
+    theirs, ours = torch_runtime.to_tensors(batch), runtime.to_tensors(batch)
     flags = {"output_hidden_states": True, "output_attentions": True}
-    expected = torch_run(one, lambda: _outputs(one(**theirs, **flags)), [])
-    assert_same(expected, mxnet_run(two, lambda: _outputs(two(**ours, **flags)), []))
+    expected = torch_run(one, lambda: _outputs(one(theirs, **flags)), [])
+    assert_same(expected, mxnet_run(two, lambda: _outputs(two(ours, **flags)), []))
     assert len(expected[0]) == 2 + 4 + 3
 
 

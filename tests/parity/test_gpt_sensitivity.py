@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from d2lbert.torch import gpt
 from d2lbert.torch.attention import DotProductAttention
-from d2lbert.torch.encoder import ACTIVATIONS
+from d2lbert.torch.encoder import TransformerEncoderBlock
 from d2lbert.torch.gpt import Gpt
 from d2lbert.weights import gpt as weights_gpt
 
@@ -37,16 +37,16 @@ def missing_scale(model: Gpt) -> None:
 
 def erf_gelu_for_tanh(model: Gpt) -> None:
     for block in model.encoder.blocks:
-        block.feed_forward.activation = ACTIVATIONS["gelu"]
+        block.feed_forward.activation = "gelu"
 
 
 def post_norm_for_pre_norm(model: Gpt) -> None:
     for block in model.encoder.blocks:
-        block.norm_first = False
+        block.__class__ = TransformerEncoderBlock
 
 
 def last_norm_missing(model: Gpt) -> None:
-    model.encoder.norm = None
+    model.encoder.norm = nn.Identity()
 
 
 def epsilon_of_bert(model: Gpt) -> None:

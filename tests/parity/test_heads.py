@@ -211,7 +211,7 @@ def test_question_answering(arrange: Callable[..., Batch], tmp_path: Path) -> No
     generator = np.random.default_rng(2)
     texts = [BatchOfIds.encoding(generator, length) for length in (9, 13, 5, 7, 11)]
     batch = arrange(texts)
-    logits = ours(**to_tensors(batch))
+    logits = ours(to_tensors(batch))
     losses = []
     for text, (row, column), target in zip(texts, batch.starts, torch.from_numpy(SPAN_TARGETS), strict=True):
         known = {} if IGNORED in target else {"start_positions": target[:1], "end_positions": target[1:]}
@@ -251,7 +251,7 @@ def test_folders_of_question_answering_go_both_ways(tmp_path: Path) -> None:
 def test_a_batch_without_any_place_has_no_loss_and_no_gradient() -> None:
     ours = BertForQuestionAnswering(BertModel(small_config()))
     batch = pad([BatchOfIds.encoding(np.random.default_rng(0), 5)])
-    loss = compute_loss(Loss.SPAN, ours(**to_tensors(batch)), [np.array([IGNORED, IGNORED])], batch)
+    loss = compute_loss(Loss.SPAN, ours(to_tensors(batch)), [np.array([IGNORED, IGNORED])], batch)
     loss.backward()
     assert float(loss.detach()) == 0.0
     assert float(ours.classifier.weight.grad.abs().max()) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from random_parameters import randomize
 
 from d2lbert import UserError
 from d2lbert.data.batching import pack, pad
-from d2lbert.torch import pretraining
+from d2lbert.outputs import PretrainingOutput, Rows
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.pretraining import BertForPretraining, PretrainingLosses, PretrainingOutput, pretraining_losses
+from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.training import losses
 
 transformers = pytest.importorskip("transformers")
 
@@ -56,7 +58,7 @@ def _masked_places() -> list[list[int]]:
     return places
 
 
-def _inputs(arrange: Callable[..., Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]:
+def _inputs(arrange: Callable[..., Any]) -> tuple[Rows[torch.Tensor], torch.Tensor, torch.Tensor]:
     """Tensors of a batch with masked positions, text by text, and the ids to predict."""
     batch = arrange(_encodings())
     length = batch.token_ids.shape[1]
@@ -76,12 +78,12 @@ def _packed(encodings: list[Any]) -> Any:
 def _expected(reference: Any, targets: torch.Tensor) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """What the reference computes, on padded rows: its output, labels (B, L), places (P,)."""
     inputs, positions, _ = _inputs(pad)
-    labels = torch.full_like(inputs["token_ids"], -100)
+    labels = torch.full_like(inputs.token_ids, -100)
     labels.view(-1)[positions] = targets
     output = reference(
-        input_ids=inputs["token_ids"],
-        token_type_ids=inputs["segment_ids"],
-        attention_mask=inputs["mask"],
+        input_ids=inputs.token_ids,
+        token_type_ids=inputs.segment_ids,
+        attention_mask=inputs.mask,
         labels=labels,
         next_sentence_label=NEXT_LABELS,
     )
@@ -92,19 +94,19 @@ def _differences(reference: Any, ours: BertForPretraining, arrange: Callable[...
     """Largest differences of logits, of the loss, and of every gradient."""
     inputs, positions, targets = _inputs(arrange)
     expected, _, places = _expected(reference, targets)
-    output = ours(**inputs, masked_positions=positions)
-    # Looked up in the module at each call, so that a bug can be put in its place.
-    losses = pretraining.pretraining_losses(output, targets, NEXT_LABELS)
+    logits = ours.objectives(inputs, positions)
+    parts = losses.pretraining_losses(logits, {"masked": targets, "next_sentence": NEXT_LABELS})
+    total = parts["masked"] + parts["next_sentence"]
     theirs = expected.prediction_logits.flatten(0, 1)[places]
     found = {
-        "token logits": theirs - output.token_logits,
-        "next logits": expected.seq_relationship_logits - output.next_logits,
-        "loss": expected.loss - losses.total,
+        "token logits": theirs - logits["masked"],
+        "next logits": expected.seq_relationship_logits - logits["next_sentence"],
+        "loss": expected.loss - total,
     }
     reference.zero_grad()
     ours.zero_grad()
     expected.loss.backward()
-    losses.total.backward()
+    total.backward()
     wanted = {name: value.grad for name, value in reference.named_parameters()}
     got = _gradients(ours)
     assert set(got) == set(wanted)
@@ -135,23 +137,24 @@ def test_each_loss_by_itself(models: tuple[Any, BertForPretraining]) -> None:
     reference, ours = models
     inputs, positions, targets = _inputs(_packed)
     expected, labels, _ = _expected(reference, targets)
-    losses = pretraining_losses(ours(**inputs, masked_positions=positions), targets, NEXT_LABELS)
+    logits = ours.objectives(inputs, positions)
+    parts = losses.pretraining_losses(logits, {"masked": targets, "next_sentence": NEXT_LABELS})
     cross_entropy = torch.nn.functional.cross_entropy
     masked = cross_entropy(expected.prediction_logits.flatten(0, 1), labels.flatten())
     follows = cross_entropy(expected.seq_relationship_logits, NEXT_LABELS)
-    assert abs(float((masked - losses.masked).detach())) < TOLERANCE
-    assert abs(float((follows - losses.next_sentence).detach())) < TOLERANCE
+    assert abs(float((masked - parts["masked"]).detach())) < TOLERANCE
+    assert abs(float((follows - parts["next_sentence"]).detach())) < TOLERANCE
 
 
 def test_logits_of_every_position(models: tuple[Any, BertForPretraining]) -> None:
     reference, ours = models
     inputs, positions, targets = _inputs(pad)
     expected, _, _ = _expected(reference, targets)
-    output = ours(**inputs)
-    kept = inputs["mask"].bool()
+    output = ours(inputs)
+    kept = inputs.mask.bool()
     assert (expected.prediction_logits - output.token_logits)[kept].abs().max() < TOLERANCE
     assert (expected.seq_relationship_logits - output.next_logits).abs().max() < TOLERANCE
-    alone = ours(**inputs, masked_positions=positions)
+    alone = ours(inputs, masked_positions=positions)
     assert (output.token_logits.flatten(0, 1)[positions] - alone.token_logits).abs().max() < TOLERANCE
     assert (output.next_logits - alone.next_logits).abs().max() < TOLERANCE
 
@@ -161,9 +164,10 @@ def test_nothing_masked_and_no_label_is_loss_zero(models: tuple[Any, BertForPret
     _, ours = models
     inputs, _, _ = _inputs(_packed)
     nothing = torch.zeros(0, dtype=torch.long)
-    losses = pretraining_losses(ours(**inputs, masked_positions=nothing), nothing, torch.full((8,), -100))
-    assert (float(losses.masked), float(losses.next_sentence)) == (0.0, 0.0)
-    losses.total.backward()
+    unlabelled = {"masked": nothing, "next_sentence": torch.full((8,), -100)}
+    parts = losses.pretraining_losses(ours.objectives(inputs, nothing), unlabelled)
+    assert (float(parts["masked"]), float(parts["next_sentence"])) == (0.0, 0.0)
+    (parts["masked"] + parts["next_sentence"]).backward()
     gradients = [parameter.grad for parameter in ours.parameters() if parameter.grad is not None]
     assert all((gradient == 0).all() for gradient in gradients)
 
@@ -238,39 +242,38 @@ def one_position_off(model: BertForPretraining, _: pytest.MonkeyPatch) -> None:
 def packed_texts_see_each_other(model: BertForPretraining, _: pytest.MonkeyPatch) -> None:
     forward = model.forward
 
-    def leaky(*, sequence_ids: torch.Tensor, **rest: torch.Tensor) -> PretrainingOutput:
-        return forward(sequence_ids=sequence_ids.clamp(max=1), **rest)
+    def leaky(rows: Rows[torch.Tensor], **rest: Any) -> PretrainingOutput[torch.Tensor]:
+        return forward(dataclasses.replace(rows, sequence_ids=rows.sequence_ids.clamp(max=1)), **rest)
 
     model.forward = leaky  # type: ignore[method-assign]
 
 
 def positions_run_through_the_row(model: BertForPretraining, _: pytest.MonkeyPatch) -> None:
     forward = model.forward
-    model.forward = lambda *, position_ids, **rest: forward(**rest)  # type: ignore[method-assign]
+    model.forward = lambda rows, **rest: forward(dataclasses.replace(rows, position_ids=None), **rest)  # type: ignore[method-assign]
+
+
+def _with_other_labels(monkeypatch: pytest.MonkeyPatch, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Let the loss of the next sentence see other labels."""
+    right = losses.pretraining_losses
+
+    def wrong(logits: dict[str, torch.Tensor], targets: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return right(logits, {**targets, "next_sentence": change(targets["next_sentence"])})
+
+    monkeypatch.setattr(losses, "pretraining_losses", wrong)
 
 
 def shared_ignore_of_zero(_: BertForPretraining, monkeypatch: pytest.MonkeyPatch) -> None:
     """NSP never sees a true pair: its accuracy stays at one half."""
-
-    def losses(output: PretrainingOutput, masked_ids: torch.Tensor, next_labels: torch.Tensor) -> PretrainingLosses:
-        both = pretraining_losses(output, masked_ids, torch.where(next_labels == 0, -100, next_labels))
-        return both
-
-    monkeypatch.setattr(pretraining, "pretraining_losses", losses)
+    _with_other_labels(monkeypatch, lambda labels: torch.where(labels == 0, -100, labels))
 
 
 def labels_inverted(_: BertForPretraining, monkeypatch: pytest.MonkeyPatch) -> None:
-    def losses(output: PretrainingOutput, masked_ids: torch.Tensor, next_labels: torch.Tensor) -> PretrainingLosses:
-        return pretraining_losses(output, masked_ids, torch.where(next_labels >= 0, 1 - next_labels, next_labels))
-
-    monkeypatch.setattr(pretraining, "pretraining_losses", losses)
+    _with_other_labels(monkeypatch, lambda labels: torch.where(labels >= 0, 1 - labels, labels))
 
 
 def unlabelled_pairs_counted(_: BertForPretraining, monkeypatch: pytest.MonkeyPatch) -> None:
-    def losses(output: PretrainingOutput, masked_ids: torch.Tensor, next_labels: torch.Tensor) -> PretrainingLosses:
-        return pretraining_losses(output, masked_ids, next_labels.clamp(min=0))
-
-    monkeypatch.setattr(pretraining, "pretraining_losses", losses)
+    _with_other_labels(monkeypatch, lambda labels: labels.clamp(min=0))
 
 
 BUGS = [
@@ -299,15 +302,17 @@ def test_bug_is_caught(
     bug(ours, monkeypatch)
     inputs, positions, targets = _inputs(_packed)
     expected, _, places = _expected(reference, targets)
-    output = ours(**inputs, masked_positions=positions)
-    losses = pretraining.pretraining_losses(output, targets, NEXT_LABELS)
+    logits = ours.objectives(inputs, positions)
+    # Looked up in the module at each call, so that a bug can be put in its place.
+    parts = losses.pretraining_losses(logits, {"masked": targets, "next_sentence": NEXT_LABELS})
+    total = parts["masked"] + parts["next_sentence"]
     expected.loss.backward()
-    losses.total.backward()
+    total.backward()
     word = reference.bert.embeddings.word_embeddings.weight.grad - ours.bert.embeddings.word.weight.grad
     differences = [
-        expected.prediction_logits.flatten(0, 1)[places] - output.token_logits,
-        expected.seq_relationship_logits - output.next_logits,
-        expected.loss - losses.total,
+        expected.prediction_logits.flatten(0, 1)[places] - logits["masked"],
+        expected.seq_relationship_logits - logits["next_sentence"],
+        expected.loss - total,
         word,
     ]
     assert max(float(value.detach().abs().max()) for value in differences) > TOLERANCE

@@ -129,12 +129,12 @@ def test_packed_rows_equal_padded_rows() -> None:
     encodings = [BatchOfIds.encoding(generator, length) for length in (5, 17, 3, 30, 11, 2)]
     padded, packed = pad(encodings), pack(encodings, width=32)
     _, albert = reference_and_ours(ALBERT)
-    one, two = albert(**to_tensors(padded)), albert(**to_tensors(packed))
+    one, two = albert(to_tensors(padded)), albert(to_tensors(packed))
     assert (one.pooled - two.pooled).abs().max() < 1e-5
-    assert (one.pooled - albert.forward_pooled(**to_tensors(packed))).abs().max() < 1e-5
+    assert (one.pooled - albert.forward_pooled(to_tensors(packed))).abs().max() < 1e-5
     _, distilbert = reference_and_ours(DISTILBERT)
-    one, two = (distilbert(**to_tensors(batch)).sequence for batch in (padded, packed))
-    assert (one[:, 0] - distilbert.forward_pooled(**to_tensors(packed))).abs().max() < 1e-5
+    one, two = (distilbert(to_tensors(batch)).sequence for batch in (padded, packed))
+    assert (one[:, 0] - distilbert.forward_pooled(to_tensors(packed))).abs().max() < 1e-5
     for index, encoding in enumerate(encodings):
         row, column = packed.starts[index]
         length = len(encoding.ids)

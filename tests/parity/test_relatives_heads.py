@@ -79,7 +79,7 @@ def test_packed_rows_give_the_same_logits(config: BertConfig) -> None:
     generator = np.random.default_rng(3)
     encodings = [BatchOfIds.encoding(generator, length) for length in (5, 17, 3, 30, 11, 2)]
     model = head_on(config, "ForSequenceClassification")
-    one, two = (model(**to_tensors(batch)) for batch in (pad(encodings), pack(encodings, width=32)))
+    one, two = (model(to_tensors(batch)) for batch in (pad(encodings), pack(encodings, width=32)))
     assert (one - two).abs().max() < 1e-5
 
 

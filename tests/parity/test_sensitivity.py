@@ -6,6 +6,7 @@ formula against weights trained with erf, an inverted mask, a missing bias, and 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -15,9 +16,10 @@ from parity_support import compare_bert, random_batch, reference_and_ours, small
 from torch import Tensor, nn
 from torch.nn import functional
 
+from d2lbert.outputs import Rows
 from d2lbert.torch import attention
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.encoder import ACTIVATIONS
+from d2lbert.torch.encoder import PreNormEncoderBlock
 
 pytest.importorskip("transformers")
 
@@ -40,17 +42,17 @@ def missing_scale(model: BertModel) -> None:
 
 def pre_norm_for_post_norm(model: BertModel) -> None:
     for block in model.encoder.blocks:
-        block.norm_first = True
+        block.__class__ = PreNormEncoderBlock
 
 
 def tanh_gelu_for_erf(model: BertModel) -> None:
     for block in model.encoder.blocks:
-        block.feed_forward.activation = ACTIVATIONS["gelu_new"]
+        block.feed_forward.activation = "gelu_new"
 
 
 def relu_for_gelu(model: BertModel) -> None:
     for block in model.encoder.blocks:
-        block.feed_forward.activation = functional.relu
+        block.feed_forward.activation = "relu"
 
 
 def _wrap_mask(model: BertModel, change: Callable[[Tensor], Tensor | None]) -> None:
@@ -155,7 +157,8 @@ def pooler_of_second_token(model: BertModel) -> None:
 
     def shifted(*arguments: Tensor, **options: object) -> object:
         rows = torch.arange(len(arguments[0]))
-        return forward(*arguments, **options, starts=torch.stack([rows, torch.ones_like(rows)], dim=1))
+        starts = torch.stack([rows, torch.ones_like(rows)], dim=1)
+        return forward(dataclasses.replace(Rows(*arguments), starts=starts), **options)
 
     _replace_forward(model, shifted)
 

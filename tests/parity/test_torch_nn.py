@@ -8,6 +8,7 @@ from random_parameters import randomize
 from torch import Tensor, nn
 from torch.nn import functional
 
+from d2lbert.config.base import BlockSizes
 from d2lbert.torch.attention import DotProductAttention, MultiHeadAttention
 from d2lbert.torch.encoder import TransformerEncoder, TransformerEncoderBlock
 
@@ -78,9 +79,7 @@ def test_encoder(norm_first: bool, activation: str) -> None:
     norm = nn.LayerNorm(D) if norm_first else None
     reference = nn.TransformerEncoder(layer, 3, norm=norm, enable_nested_tensor=False)
     randomize(reference)
-    ours = TransformerEncoder(
-        3, D, H, F, activation, dropout=0.0, attention_dropout=0.0, norm_first=norm_first, final_norm=norm_first
-    )
+    ours = TransformerEncoder(BlockSizes(D, H, F, activation, 0.0, 0.0, norm_first=norm_first), 3)
     for theirs, block in zip(reference.layers, ours.blocks, strict=True):
         _copy_block(theirs, block)
     if norm is not None:

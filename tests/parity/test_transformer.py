@@ -183,7 +183,7 @@ def _replace_forward(module: nn.Module, forward: Callable[..., object]) -> None:
 
 def pre_norm_for_post_norm(model: Transformer) -> None:
     for block in model.decoder.blocks:
-        block.norm_first = True
+        block.__class__ = decoder.PreNormDecoderBlock
 
 
 def source_mask_inverted(model: Transformer) -> None:

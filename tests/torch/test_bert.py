@@ -11,6 +11,7 @@ import torch
 
 from d2lbert import UserError
 from d2lbert.config import BertConfig
+from d2lbert.outputs import Rows
 from d2lbert.torch.bert import BertModel
 
 SMALL = BertConfig(
@@ -116,7 +117,7 @@ def test_packed_row_may_be_longer_than_the_positions(folder: Path) -> None:
     positions = torch.tensor([[*range(8), *range(7)]])
     sequences = torch.tensor([[1] * 8 + [2] * 7])
     starts = torch.tensor([[0, 0], [0, 8]])
-    packed = model(ids, position_ids=positions, sequence_ids=sequences, starts=starts)
+    packed = model(Rows(ids, position_ids=positions, sequence_ids=sequences, starts=starts))
     assert packed.pooled.shape == (2, 8)
     assert torch.allclose(packed.pooled[1], model(ids[:, 8:]).pooled[0], atol=1e-6)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from d2lbert.config.base import BlockSizes
 from d2lbert.torch.encoder import (
     FeedForward,
     SinusoidalPositions,
@@ -46,13 +47,13 @@ def test_feed_forward_is_two_convolutions_of_width_one() -> None:
 
 def test_encoder_without_positions_is_permutation_equivariant() -> None:
     torch.manual_seed(0)
-    encoder = TransformerEncoder(2, 12, 3, 20).eval()
+    encoder = TransformerEncoder(BlockSizes(12, 3, 20), 2).eval()
     x, order = torch.randn(1, 7, 12), torch.randperm(7)
     assert torch.allclose(encoder(x).sequence[:, order], encoder(x[:, order]).sequence, atol=1e-5)
 
 
 def test_outputs_on_request() -> None:
-    encoder = TransformerEncoder(3, 12, 4, 20).eval()
+    encoder = TransformerEncoder(BlockSizes(12, 4, 20), 3).eval()
     x = torch.randn(2, 5, 12)
     plain = encoder(x)
     assert plain.hidden_states is None
@@ -67,7 +68,7 @@ def test_outputs_on_request() -> None:
 
 def test_initialisation() -> None:
     torch.manual_seed(0)
-    encoder = TransformerEncoder(2, 64, 4, 256)
+    encoder = TransformerEncoder(BlockSizes(64, 4, 256), 2)
     encoder.apply(lambda module: initialize(module, 0.02))
     assert encoder.blocks[0].feed_forward.expand.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert encoder.blocks[0].attention.query.bias.abs().max() == 0
@@ -75,6 +76,6 @@ def test_initialisation() -> None:
 
 def test_parameters_of_a_block_by_formula() -> None:
     size, inner = 12, 20
-    encoder = TransformerEncoder(1, size, 3, inner)
+    encoder = TransformerEncoder(BlockSizes(size, 3, inner), 1)
     attention, feed_forward, norms = 4 * (size * size + size), 2 * size * inner + inner + size, 4 * size
     assert count_parameters(encoder) == attention + feed_forward + norms

@@ -1,7 +1,7 @@
-"""From shards of tokens to batches for pretraining: texts in packed rows, and what is asked about them.
+"""From shards of tokens to batches for pretraining: texts in packed rows, and the targets of each objective.
 
-:class:`TextData` lays texts out; what is asked is the matter of those that build on it: :class:`PretrainingData` hides
-tokens and asks for them, as BERT wants it; :class:`d2lbert.data.pretraining.causal.CausalData` asks for the next token.
+:class:`TextData` lays texts out; the objectives are the matter of those that build on it: :class:`PretrainingData`
+hides tokens that BERT predicts; :class:`d2lbert.data.pretraining.causal.CausalData` predicts the next token.
 
 Everything random is a function of the seed, the epoch and the number of the batch. So a run can be repeated, stopped
 and taken up again at any batch, and shared among any number of machines, without saving the state of a generator.
@@ -68,7 +68,7 @@ class PretrainingSettings:
 
 @dataclass(frozen=True)
 class PretrainingBatch:
-    """Input and answers of one step.
+    """Input and targets of one step.
 
     Fields:
         rows: the texts with their masks, in R rows.
@@ -83,24 +83,33 @@ class PretrainingBatch:
     next_labels: np.ndarray
 
     @property
-    def answers(self) -> dict[str, np.ndarray]:
-        """The right answers to each question, by its name; -100 where it is not asked."""
+    def positions(self) -> np.ndarray:
+        """Where tokens are predicted, (P,): row times L plus column."""
+        return self.masked_positions
+
+    @property
+    def targets(self) -> dict[str, np.ndarray]:
+        """The targets of each objective, by its name; -100 where there is none."""
         return {"masked": self.masked_ids, "next_sentence": self.next_labels}
 
 
-class Questions(Protocol):
-    """A batch that a model can be trained on: rows, and the answers to each question, by its name."""
+class TrainingBatch(Protocol):
+    """A batch that a model can be pretrained on."""
 
     @property
     def rows(self) -> Batch:
         """The texts, in R rows."""
 
     @property
-    def answers(self) -> dict[str, np.ndarray]:
-        """The right answers to each question, by its name; -100 where it is not asked."""
+    def positions(self) -> np.ndarray:
+        """Where tokens are predicted, (P,): row times L plus column."""
+
+    @property
+    def targets(self) -> dict[str, np.ndarray]:
+        """The targets of each objective, by its name; -100 where there is none."""
 
 
-AnyBatch = TypeVar("AnyBatch", bound=Questions)
+AnyBatch = TypeVar("AnyBatch", bound=TrainingBatch)
 
 
 class Texts(NamedTuple):
@@ -141,7 +150,7 @@ class TextData(ABC, Generic[AnyBatch]):
         UserError: the split is empty.
     """
 
-    questions: ClassVar[tuple[str, ...]]  # their names, as in the answers of every batch
+    objectives: ClassVar[tuple[str, ...]]  # their names, as in the targets of every batch
 
     def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
         self.shards = shards
@@ -177,7 +186,8 @@ class TextData(ABC, Generic[AnyBatch]):
                 chosen = slice(batch * self.settings.batch_size, (batch + 1) * self.settings.batch_size)
                 random = self._random(epoch, window + 1, batch + 1)
                 after = Position(epoch, window, batch + 1) if batch + 1 < count else Position(epoch, window + 1, 0)
-                yield self._ask(self._texts(opened, Pairs(*(array[chosen] for array in pairs))), random), after
+                texts = self._texts(opened, Pairs(*(array[chosen] for array in pairs)))
+                yield self._make_batch(texts, random), after
             first_batch = 0
 
     def _random(self, epoch: int, window: int = 0, batch: int = 0) -> np.random.Generator:
@@ -220,8 +230,8 @@ class TextData(ABC, Generic[AnyBatch]):
         return _lay_out(rows, lengths, texts.ids, texts.segments, self._pad, packed)
 
     @abstractmethod
-    def _ask(self, texts: Texts, random: np.random.Generator) -> AnyBatch:
-        """Ask about the texts of a batch."""
+    def _make_batch(self, texts: Texts, random: np.random.Generator) -> AnyBatch:
+        """Return the batch of some texts: what the model sees of them, and the targets."""
 
 
 class PretrainingData(TextData[PretrainingBatch]):
@@ -230,16 +240,16 @@ class PretrainingData(TextData[PretrainingBatch]):
     Arguments are those of :class:`TextData`.
     """
 
-    questions = ("masked", "next_sentence")
+    objectives = ("masked", "next_sentence")
 
     def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
         super().__init__(shards, settings, split)
         self._masking = Masking(shards.tokenizer(), settings.rates)
 
-    def _ask(self, texts: Texts, random: np.random.Generator) -> PretrainingBatch:
+    def _make_batch(self, texts: Texts, random: np.random.Generator) -> PretrainingBatch:
         masked = self._masking(texts.ids, random)
-        rows, goal = self._rows(texts._replace(ids=masked.ids))
-        return PretrainingBatch(rows, goal[masked.places], masked.targets, texts.labels)
+        rows, positions = self._rows(texts._replace(ids=masked.ids))
+        return PretrainingBatch(rows, positions[masked.positions], masked.targets, texts.labels)
 
 
 class _Window:
@@ -284,14 +294,14 @@ def _lay_out(
     width = int((ends[firsts + counts - 1] - begins[firsts]).max())
     starts = np.cumsum(lengths) - lengths
     tokens = np.arange(len(ids))
-    goal = tokens + np.repeat(row_of * width + column_of - starts, lengths)
-    places = tokens - np.repeat(starts, lengths)  # of a token in its own text
+    positions = tokens + np.repeat(row_of * width + column_of - starts, lengths)  # row times L plus column
+    position_in_text = tokens - np.repeat(starts, lengths)
     grids = []
-    for values, filler in ((ids, pad_id), (segments, 0), (places, 0), (np.repeat(number_of, lengths), 0)):
+    for values, filler in ((ids, pad_id), (segments, 0), (position_in_text, 0), (np.repeat(number_of, lengths), 0)):
         grid = np.full(len(rows) * width, filler, dtype=np.int64)
-        grid[goal] = values
+        grid[positions] = values
         grids.append(grid.reshape(len(rows), width))
     token_ids, segment_ids, position_ids, sequence_ids = grids
     mask = (sequence_ids > 0).astype(np.int64)
     row_starts = np.stack([row_of, column_of], axis=1)
-    return Batch(token_ids, segment_ids, mask, position_ids, sequence_ids, row_starts, packed), goal
+    return Batch(token_ids, segment_ids, mask, position_ids, sequence_ids, row_starts, packed), positions

@@ -17,21 +17,21 @@ from d2lbert.errors import UserError
 
 @dataclass(frozen=True)
 class CausalBatch:
-    """Input and answers of one step.
+    """Input and targets of one step.
 
     Fields:
         rows: the texts, ``[CLS] text [SEP]``, in R rows.
-        places: (P,) every token but the last of its text: row times L plus column.
+        positions: (P,) every token but the last of its text: row times L plus column.
         next_ids: (P,) what follows each.
     """
 
     rows: Batch
-    places: np.ndarray
+    positions: np.ndarray
     next_ids: np.ndarray
 
     @property
-    def answers(self) -> dict[str, np.ndarray]:
-        """The right answers to the one question."""
+    def targets(self) -> dict[str, np.ndarray]:
+        """The targets of the one objective."""
         return {"next_token": self.next_ids}
 
 
@@ -46,14 +46,15 @@ class CausalData(TextData[CausalBatch]):
         UserError: the split is empty, or the settings ask for pairs or whole words.
     """
 
-    questions = ("next_token",)
+    objectives = ("next_token",)
 
     def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
         super().__init__(shards, settings, split)
         if settings.next_sentence or settings.rates.whole_words:
             raise UserError("a causal language model reads single texts and hides nothing: ask for no pairs, no masks")
 
-    def _ask(self, texts: Texts, random: np.random.Generator) -> CausalBatch:
-        rows, goal = self._rows(texts)
-        asked = np.delete(np.arange(len(texts.ids)), np.cumsum(texts.lengths) - 1)  # the last of a text has no next one
-        return CausalBatch(rows, goal[asked], texts.ids[asked + 1])
+    def _make_batch(self, texts: Texts, random: np.random.Generator) -> CausalBatch:
+        rows, positions = self._rows(texts)
+        last = np.cumsum(texts.lengths) - 1  # the last token of a text has no next one
+        before = np.delete(np.arange(len(texts.ids)), last)
+        return CausalBatch(rows, positions[before], texts.ids[before + 1])

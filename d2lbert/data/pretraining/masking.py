@@ -46,12 +46,12 @@ class Masked(NamedTuple):
 
     Fields:
         ids: (T,) what the model sees.
-        places: (P,) where tokens were chosen, rising.
+        positions: (P,) where tokens were chosen, rising.
         targets: (P,) what stood there.
     """
 
     ids: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     targets: np.ndarray
 
 
@@ -79,20 +79,20 @@ class Masking:
     def __call__(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
         """Mask the tokens (T,) of any number of sequences, special tokens among them."""
         rates = self.rates
-        places = self._choose_words(ids, random) if rates.whole_words else _hits(len(ids), rates.chosen, random)
-        places = places[self._ordinary[ids[places]]]
-        targets = ids[places]
-        fate = random.random(len(places), dtype=np.float32)
+        positions = self._choose_words(ids, random) if rates.whole_words else _hits(len(ids), rates.chosen, random)
+        positions = positions[self._ordinary[ids[positions]]]
+        targets = ids[positions]
+        draws = random.random(len(positions), dtype=np.float32)
         new = targets.copy()
-        new[fate < rates.masked] = self._mask_id
-        replaced = np.flatnonzero(fate >= 1 - rates.replaced)
+        new[draws < rates.masked] = self._mask_id
+        replaced = np.flatnonzero(draws >= 1 - rates.replaced)
         new[replaced] = self._replacements[random.integers(len(self._replacements), size=len(replaced))]
         masked = ids.copy()
-        masked[places] = new
-        return Masked(masked, places, targets)
+        masked[positions] = new
+        return Masked(masked, positions, targets)
 
     def _choose_words(self, ids: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Choose words and return the places of their pieces. A word is a piece and the ``##`` pieces after it."""
+        """Choose words and return the positions of their pieces. A word is a piece and the ``##`` pieces after it."""
         words = np.cumsum(~self._continues[ids])  # (T,) the number of each token's word
         chosen = np.zeros(int(words[-1]) + 1 if len(words) else 1, dtype=bool)
         chosen[_hits(len(chosen), self.rates.chosen, random)] = True

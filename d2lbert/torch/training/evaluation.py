@@ -38,7 +38,7 @@ def compute_outputs(
     outputs: list[np.ndarray] = []
     for start in range(0, len(texts), batch_size):
         batch = _arrange(texts[start : start + batch_size], True, tokenizer)
-        logits = model(**to_tensors(batch, device)).float()
+        logits = model(to_tensors(batch, device)).float()
         if logits.dim() == 2:  # (N, C)
             outputs += list(logits.cpu().numpy())
         else:  # (B, L, C)

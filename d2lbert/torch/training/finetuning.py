@@ -222,7 +222,7 @@ def _train_epoch(
         chosen = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
         batch = _arrange([encoding for one in chosen for encoding in one.encodings], settings.packed, tokenizer)
         with autocast(device, settings.precision):
-            logits = run.model(**to_tensors(batch, device))
+            logits = run.model(to_tensors(batch, device))
         loss = compute_loss(task.loss, logits, [one.target for one in chosen], batch, class_weights)
         value = _step(run.model, loss, run.optimizer, settings.clip)
         run.schedule.step()

@@ -5,7 +5,7 @@ Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all tex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,20 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | 
     asked = targets[targets != IGNORED]
     count = len(asked) if class_weights is None else float(class_weights[asked].sum())
     return total / (count or 1)  # the mean of nothing would be NaN, and its gradient too
+
+
+def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the loss of each pretraining objective; the paper minimises their sum (Devlin et al. 2019, appendix A.2).
+
+    Each is the mean cross-entropy, in nats, over its own targets: that of masked words over the masked tokens alone,
+    that of the next sentence over the pairs with a label. One shared "ignore 0" would be wrong for both, for 0 is the
+    label of true pairs. Where there is no target the loss is zero.
+
+    Args:
+        logits: of each objective, (P, C).
+        targets: of each objective, (P,), -100 where there is none.
+    """
+    return {name: mean_cross_entropy(logits[name], targets[name]) for name in targets}
 
 
 def _span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Tensor:

@@ -1,7 +1,8 @@
 """Pretraining: one plain loop, on one process or many, that can be killed at any moment and taken up again.
 
-It trains any model that answers the questions of its data: BERT, asked for masked tokens and next sentences; GPT, asked
-for the next token. The loss is the sum of the cross-entropies of all questions.
+It trains any model that has the objectives of its data: BERT predicts masked tokens and next sentences, GPT the next
+token. The loss is the sum of the cross-entropies of all objectives
+(:func:`d2lbert.torch.training.losses.pretraining_losses`).
 
 Nothing random has a state that must be saved. Batches are a function of the seed and the position, dropout of the seed
 and the number of the batch, the learning rate of the step. So a checkpoint holds weights, the optimiser's moments and
@@ -17,27 +18,27 @@ import json
 import math
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from d2lbert.data.pretraining.batches import BEGINNING, Position, Questions, TextData
+from d2lbert.data.pretraining.batches import BEGINNING, Position, TextData, TrainingBatch
 from d2lbert.errors import UserError
+from d2lbert.outputs import Rows
 from d2lbert.storage import checkpoints
 from d2lbert.storage.files import read_json, write_text
 from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
-from d2lbert.torch.runtime import ahead, autocast, check_precision, compile_blocks, to_device
+from d2lbert.torch.runtime import ahead, autocast, check_precision, compile_blocks, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
 from d2lbert.torch.training.log import TrainingLog
-from d2lbert.torch.training.losses import mean_cross_entropy
+from d2lbert.torch.training.losses import pretraining_losses
 from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay
 
 CHECKPOINTS = "checkpoints"
@@ -95,8 +96,8 @@ class Pretraining:
         check_precision(self.precision)
 
 
-class Pretrainable(nn.Module, ABC):
-    """A model that answers the questions of its data, such as BERT those of ``PretrainingData``.
+class Pretrainable(Protocol):
+    """A model that the loop can train, such as :class:`~d2lbert.torch.BertForPretraining` or a GPT.
 
     Fields:
         config: its sizes, a frozen dataclass.
@@ -104,42 +105,34 @@ class Pretrainable(nn.Module, ABC):
 
     config: Any
 
-    @abstractmethod
-    def answer(self, batch: Any) -> dict[str, Tensor]:
-        """Return logits (N, C) for each question of a batch, by its name, in the order of the batch's answers.
+    def objectives(self, rows: Rows[Tensor], positions: Tensor) -> dict[str, Tensor]:
+        """Return the logits (P, C) of each objective, by its name in the batches of the data.
 
         Args:
-            batch: of the data that belong to the model, still in NumPy.
+            rows: of a batch.  positions: (P,) row times L plus column of each token that is predicted.
         """
 
-    @classmethod
-    @abstractmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a folder that :meth:`save_pretrained` has written."""
-
-    @abstractmethod
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder."""
 
 
-class Answering(nn.Module):
-    """A model whose forward pass is its answers: what ``DistributedDataParallel`` can wrap."""
+class _Objectives(nn.Module):
+    """A model whose forward pass is its objectives: what ``DistributedDataParallel`` can wrap."""
 
-    def __init__(self, model: Pretrainable) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Any) -> dict[str, Tensor]:
-        """Return what :meth:`Pretrainable.answer` returns."""
-        return self.model.answer(batch)
+    def forward(self, rows: Rows[Tensor], positions: Tensor) -> dict[str, Tensor]:
+        return self.model.objectives(rows, positions)
 
 
 class Trainer:
     """A model in training: everything that a checkpoint holds.
 
     Args:
-        model: on its device, with its first weights.
-        data: the training batches, with the questions that the model answers.
+        model: a :class:`Pretrainable` module on its device, with its first weights.
+        data: the training batches, of the objectives that the model has.
         dev: batches of held-out documents, or None.
         settings: of the run.
         out: folder for checkpoints, the log and the trained model.
@@ -148,7 +141,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Pretrainable,
+        model: Any,
         data: TextData[Any],
         dev: TextData[Any] | None,
         settings: Pretraining,
@@ -165,7 +158,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         if settings.compiled:
             compile_blocks(model)
-        self.parallel: nn.Module = self.world.wrap(Answering(model))
+        self.parallel: nn.Module = self.world.wrap(_Objectives(model))
         groups = decay_groups(model, settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
         self.step = 0
@@ -193,9 +186,9 @@ class Trainer:
             while self.step < settings.steps:
                 if self.interrupted:
                     raise KeyboardInterrupt
-                losses = self._step(batches)
+                losses = self.train_step(batches)
                 rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
-                loss = losses[_columns(self.data.questions)[0][0]]
+                loss = losses[_columns(self.data.objectives)[0][0]]
                 bar.set_postfix_str(f"loss {loss:.3f}, {rate:,.0f} tokens/s", refresh=False)
                 bar.update()
                 finished = self.step == settings.steps
@@ -214,12 +207,12 @@ class Trainer:
         """Return the log of the first process; the others write none."""
         if self.world.rank:
             return None
-        losses, accuracies = _columns(self.data.questions)
+        losses, accuracies = _columns(self.data.objectives)
         scores = [*losses, *(f"dev_{name}" for name in (*losses, *accuracies))]
         columns = ["step", "epoch", "tokens", "learning_rate", *scores, "tokens_per_second"]
         return TrainingLog(self.out / LOG, columns, self.step, self.out / EVENTS if self.settings.tensorboard else None)
 
-    def _step(self, batches: Iterator[tuple[Questions, Position]]) -> dict[str, float]:
+    def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
         """Make one step, and return its losses."""
         settings, world = self.settings, self.world
         self.parallel.train()
@@ -228,20 +221,21 @@ class Trainer:
         # batches changes what a step computes.
         taken = list(itertools.islice(batches, settings.accumulation))
         counts = [_counts(batch) for batch, _ in taken]
-        asked = np.maximum(1, np.sum(counts, axis=0))
+        totals = np.maximum(1, np.sum(counts, axis=0))
         rate = settings.learning_rate * linear_warmup_and_decay(
             self.step, int(settings.warmup * settings.steps), settings.steps
         )
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.zeros(len(asked), dtype=torch.float64, device=self.device)
+        sums = torch.zeros(len(totals), dtype=torch.float64, device=self.device)
         mine = range(world.rank, len(taken), world.size)
         for number in mine:
             torch.manual_seed(_dropout_seed(settings.seed, self.step, number))
             wait = contextlib.nullcontext() if number == mine[-1] else world.no_sync(self.parallel)
             with wait:
-                answers, shares = self._answer(taken[number][0]), (counts[number] / asked).tolist()
-                parts = [mean_cross_entropy(*answer) * share for answer, share in zip(answers, shares, strict=True)]
+                losses = pretraining_losses(*self._logits_and_targets(taken[number][0]))
+                shares = (counts[number] / totals).tolist()
+                parts = [loss * share for loss, share in zip(losses.values(), shares, strict=True)]
                 (sum(parts) * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
             sums += torch.stack([part.detach() for part in parts])
         nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
@@ -250,16 +244,17 @@ class Trainer:
         self.step += 1
         self.position = taken[-1][1]
         self.tokens += sum(batch.rows.num_tokens for batch, _ in taken)
-        found = world.add(sums).tolist()
-        if not np.isfinite(found).all():
-            raise UserError(f"the loss became {sum(found)} at step {self.step}: lower the learning rate")
-        return {"learning_rate": rate, **dict(zip(_columns(self.data.questions)[0], found, strict=True))}
+        means = world.add(sums).tolist()
+        if not np.isfinite(means).all():
+            raise UserError(f"the loss became {sum(means)} at step {self.step}: lower the learning rate")
+        return {"learning_rate": rate, **dict(zip(_columns(self.data.objectives)[0], means, strict=True))}
 
-    def _answer(self, batch: Questions) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return for each question the model's logits (N, C) and the right answers (N,)."""
+    def _logits_and_targets(self, batch: TrainingBatch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the model's logits (P, C) and the targets (P,) of each objective."""
+        rows, positions = to_tensors(batch.rows, self.device), to_device(batch.positions, self.device)
         with autocast(self.device, self.settings.precision):
-            logits = self.parallel(batch)
-        return [(logits[name], to_device(right, self.device)) for name, right in batch.answers.items()]
+            logits = self.parallel(rows, positions)
+        return logits, {name: to_device(targets, self.device) for name, targets in batch.targets.items()}
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
@@ -267,15 +262,15 @@ class Trainer:
         if self.dev is None:
             return {}
         self.parallel.eval()
-        asked = np.zeros(len(self.dev.questions))
-        losses, right = np.zeros_like(asked), np.zeros_like(asked)
+        totals = np.zeros(len(self.dev.objectives))
+        losses, right = np.zeros_like(totals), np.zeros_like(totals)
         for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            answers, counts = self._answer(batch), _counts(batch)
-            losses += [float(mean_cross_entropy(*answer)) for answer in answers] * counts
-            right += [int((logits.argmax(-1) == targets).sum()) for logits, targets in answers]
-            asked += counts
-        names = [f"dev_{name}" for kind in _columns(self.dev.questions) for name in kind]
-        means = np.concatenate([losses, right]) / np.maximum(1, np.tile(asked, 2))
+            (logits, targets), counts = self._logits_and_targets(batch), _counts(batch)
+            losses += [float(loss) for loss in pretraining_losses(logits, targets).values()] * counts
+            right += [int((logits[name].argmax(-1) == targets[name]).sum()) for name in targets]
+            totals += counts
+        names = [f"dev_{name}" for kind in _columns(self.dev.objectives) for name in kind]
+        means = np.concatenate([losses, right]) / np.maximum(1, np.tile(totals, 2))
         return dict(zip(names, means.tolist(), strict=True))
 
     def save(self) -> None:
@@ -293,7 +288,7 @@ class Trainer:
         numbers = {"step": self.step, "position": self.position, "tokens": self.tokens, "run": self._description()}
         write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
 
-    def _write_state(self, folder: Path) -> Pretrainable:
+    def _write_state(self, folder: Path) -> Any:
         """Write weights and moments, and return the whole model. Every process must call it."""
         save_state(folder / _STATE_FOLDER, self._state(), self.world)
         return self._whole()
@@ -310,7 +305,7 @@ class Trainer:
             state |= {f"{moment}.{name}": moments[moment] for moment in ("step", "exp_avg", "exp_avg_sq")}
         return state
 
-    def _whole(self) -> Pretrainable:
+    def _whole(self) -> Any:
         """Return the model; of a sharded one a copy that has all weights. Every process must call it."""
         if not self.world.sharded:
             return self.model
@@ -358,11 +353,11 @@ def _dropout_seed(seed: int, step: int, number: int) -> int:
     return int(np.random.SeedSequence([seed, step, number, 1]).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _counts(batch: Questions) -> np.ndarray:
-    """Return how many answers are asked for, for each question."""
-    return np.array([int((answers != IGNORED).sum()) for answers in batch.answers.values()])
+def _counts(batch: TrainingBatch) -> np.ndarray:
+    """Return how many targets each objective has."""
+    return np.array([int((targets != IGNORED).sum()) for targets in batch.targets.values()])
 
 
-def _columns(questions: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def _columns(objectives: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Return the names of the losses and of the accuracies in the log."""
-    return [f"{name}_loss" for name in questions], [f"{name}_accuracy" for name in questions]
+    return [f"{name}_loss" for name in objectives], [f"{name}_accuracy" for name in objectives]

@@ -35,15 +35,15 @@ def test_each_token_asks_for_the_one_after_it(shards: TokenShards, packed: bool)
     settings = PretrainingSettings(max_length=30, batch_size=8, seed=3, next_sentence=False, packed=packed)
     for batch, _ in islice(CausalData(shards, settings).batches(), 12):
         texts = _texts(batch)
-        asked = batch.rows.token_ids.reshape(-1)[batch.places]
+        asked = batch.rows.token_ids.reshape(-1)[batch.positions]
         pairs = sorted((one, two) for text in texts for one, two in pairwise(text))
         assert sorted(zip(asked.tolist(), batch.next_ids.tolist(), strict=True)) == pairs
         # The answer stands one place further, in the same text.
         rows, numbers = batch.rows, batch.rows.sequence_ids.reshape(-1)
-        assert (rows.token_ids.reshape(-1)[batch.places + 1] == batch.next_ids).all()
-        assert (numbers[batch.places] == numbers[batch.places + 1]).all()
-        assert (numbers[batch.places] > 0).all()
-        assert len(batch.places) == rows.num_tokens - len(texts)
+        assert (rows.token_ids.reshape(-1)[batch.positions + 1] == batch.next_ids).all()
+        assert (numbers[batch.positions] == numbers[batch.positions + 1]).all()
+        assert (numbers[batch.positions] > 0).all()
+        assert len(batch.positions) == rows.num_tokens - len(texts)
 
 
 def test_texts_are_those_that_bert_reads_without_pairs(shards: TokenShards) -> None:

@@ -31,9 +31,9 @@ def test_shares_are_15_and_80_10_10() -> None:
     ids = _ids(200_000)
     masked = Masking(TOKENIZER)(ids, np.random.default_rng(1))
     ordinary = int((~np.isin(ids, SPECIAL)).sum())
-    count = len(masked.places)
+    count = len(masked.positions)
     assert chisquare([count, ordinary - count], np.array([0.15, 0.85]) * ordinary).pvalue > NOT_BY_CHANCE
-    new = masked.ids[masked.places]
+    new = masked.ids[masked.positions]
     hidden = int((new == MASK_ID).sum())
     kept = int((new == masked.targets).sum())
     others = count - hidden - kept
@@ -56,11 +56,11 @@ def test_special_tokens_are_never_chosen_and_the_rest_is_untouched(whole_words: 
     before = ids.copy()
     masked = Masking(TOKENIZER, MaskingRates(chosen=0.9, whole_words=whole_words))(ids, np.random.default_rng(3))
     assert (ids == before).all()
-    assert (masked.targets == ids[masked.places]).all()
+    assert (masked.targets == ids[masked.positions]).all()
     assert not np.isin(masked.targets, SPECIAL).any()
-    rest = np.delete(np.arange(len(ids)), masked.places)
+    rest = np.delete(np.arange(len(ids)), masked.positions)
     assert (masked.ids[rest] == ids[rest]).all()
-    assert (np.diff(masked.places) > 0).all()
+    assert (np.diff(masked.positions) > 0).all()
 
 
 def test_whole_words_are_chosen_together() -> None:
@@ -71,7 +71,7 @@ def test_whole_words_are_chosen_together() -> None:
     masking = Masking(TOKENIZER, MaskingRates(chosen=0.5, whole_words=True))
     seen = set()
     for seed in range(60):
-        places = set(masking(ids, np.random.default_rng(seed)).places.tolist())
+        places = set(masking(ids, np.random.default_rng(seed)).positions.tolist())
         for word in words:
             assert word <= places or not word & places
         seen.add(frozenset(places))
@@ -81,7 +81,7 @@ def test_whole_words_are_chosen_together() -> None:
 def test_whole_word_share_is_15_percent() -> None:
     ids = _ids(200_000, seed=4)
     masked = Masking(TOKENIZER, MaskingRates(whole_words=True))(ids, np.random.default_rng(5))
-    assert len(masked.places) / (~np.isin(ids, SPECIAL)).sum() == pytest.approx(0.15, rel=0.03)
+    assert len(masked.positions) / (~np.isin(ids, SPECIAL)).sum() == pytest.approx(0.15, rel=0.03)
 
 
 def test_the_same_generator_gives_the_same_masks() -> None:
@@ -95,7 +95,7 @@ def test_nothing_to_mask_is_no_error() -> None:
         for whole_words in (False, True):
             masked = Masking(TOKENIZER, MaskingRates(whole_words=whole_words))(ids, np.random.default_rng(0))
             assert masked.ids.tolist() == ids.tolist()
-            assert len(masked.places) == len(masked.targets) == 0
+            assert len(masked.positions) == len(masked.targets) == 0
 
 
 @pytest.mark.parametrize(

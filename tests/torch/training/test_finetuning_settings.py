@@ -232,7 +232,7 @@ def test_regression_learns_to_count_praise_in_both_texts() -> None:
 def test_logits_of_tokens_come_out_in_the_order_of_the_texts(arrange) -> None:
     encodings = TOKENIZER.encode_batch(["good film", "the bad plot a", "poor"])
     batch = arrange(encodings)
-    ids = to_tensors(batch)["token_ids"]
+    ids = to_tensors(batch).token_ids
     found = by_token(ids[..., None].float(), batch)[:, 0]
     assert found.tolist() == [index for encoding in encodings for index in encoding.ids]
     # A loss over tokens: those without a label count for nothing.

@@ -162,7 +162,7 @@ def _gradient_of_a_step(trainer: Trainer, batches: Iterator[Any]) -> dict[str, t
     """Take a step that changes nothing, and return the gradients that it had."""
     trainer.optimizer.step = lambda: None  # type: ignore[method-assign, assignment]
     trainer.optimizer.zero_grad = lambda: None  # type: ignore[method-assign, assignment]
-    trainer._step(batches)
+    trainer.train_step(batches)
     return {name: p.grad.clone() for name, p in trainer.model.named_parameters() if p.grad is not None}
 
 
@@ -181,14 +181,14 @@ def test_a_resumed_run_has_the_same_bits(shards: TokenShards, tmp_path: Path, st
     whole = _trainer(shards, tmp_path / "whole", kind=kind)
     whole.run(progress=False)
     first = _trainer(shards, tmp_path / "cut", kind=kind)
-    step = first._step
+    step = first.train_step
 
     def crash(batches: object) -> dict[str, float]:
         if first.step == stop + 2:  # two steps are lost, and their lines in the log are too many
             raise InterruptedError
         return step(batches)  # type: ignore[arg-type]
 
-    first._step = crash  # type: ignore[method-assign]
+    first.train_step = crash  # type: ignore[method-assign]
     with pytest.raises(InterruptedError):
         first.run(progress=False)
     assert len(_log(tmp_path / "cut")) == stop + 2
@@ -337,13 +337,13 @@ def test_an_interrupted_run_ends_between_two_steps(
     shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = _trainer(shards, tmp_path / "stopped")
-    step = trainer._step
+    step = trainer.train_step
 
     def interrupted_at_the_second(batches: Any) -> dict[str, float]:
         trainer.interrupted = trainer.step == 1  # while the second step is in hand
         return step(batches)
 
-    monkeypatch.setattr(trainer, "_step", interrupted_at_the_second)
+    monkeypatch.setattr(trainer, "train_step", interrupted_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         trainer.run(progress=False)
     assert trainer.step == 2
