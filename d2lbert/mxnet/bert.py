@@ -16,11 +16,10 @@ from mxnet.gluon import nn
 from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, same_sequence
-from d2lbert.mxnet.blocks import Block, shared_names
+from d2lbert.mxnet.blocks import Block
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
+from d2lbert.mxnet.folder import HuggingFaceFolder, load_named, named_arrays
 from d2lbert.outputs import BertOutput, Rows
-from d2lbert.weights.bert import bert_names, with_pooler
-from d2lbert.weights.folder import CONFIG_FILE, read_tensors, select, write_folder
 
 
 class BertEmbeddings(Block):
@@ -40,7 +39,7 @@ class BertEmbeddings(Block):
         return self.dropout(self.norm(F.broadcast_add(total, self.segment(segment_ids))))
 
 
-class BertModel(Block):
+class BertModel(HuggingFaceFolder):
     """BERT without a head: token ids in, contextual vectors out.
 
     ``hybridize()`` makes one graph of the embeddings and one of each block; what joins them stays Python.
@@ -48,6 +47,9 @@ class BertModel(Block):
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
     """
+
+    config_class = BertConfig
+    config: BertConfig
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -115,41 +117,23 @@ class BertModel(Block):
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
+        from d2lbert.weights.bert import bert_names
+
         return bert_names(self.config.num_hidden_layers)
 
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> BertModel:
-        """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
+    def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
+        """Return the tensors of a file, with a new pooler where it has none."""
+        from d2lbert.weights.bert import with_pooler
 
-        Heads in the file (masked words, classification) are left aside. Where it has no pooler, one starts at random,
-        with a warning.
-
-        Raises:
-            UserError: a file is missing or damaged, or configuration and weights do not fit.
-        """
-        from d2lbert.zoo.folders import locate
-
-        path = locate(folder)
-        model = cls(BertConfig.from_json(path / CONFIG_FILE))
-        model.load_tensors(with_pooler(read_tensors(path), model.tensors, path), path)
-        return model
+        return with_pooler(tensors, self.tensors, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
-        parameters = shared_names(self)
-        shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-        chosen = select(tensors, self.names(), shapes, origin)
-        for name, array in chosen.items():
-            parameters[name].set_data(nd.array(array))
+        load_named(self, self.names(), tensors, origin)
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
-        parameters = shared_names(self)
-        return {theirs: parameters[ours].data().asnumpy() for ours, theirs in self.names().items()}
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors`` so that ``transformers.BertModel`` loads them."""
-        write_folder(folder, self.config, self.tensors())
+        return named_arrays(self, self.names())
 
 
 def attention_mask(rows: Rows[Tensor]) -> Tensor | None:

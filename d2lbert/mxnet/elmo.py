@@ -19,9 +19,6 @@ from mxnet.gluon import nn
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.outputs import ElmoOutput
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights.elmo import elmo_parameters, read_elmo
-from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select
-from d2lbert.zoo.folders import locate
 
 State = tuple[nd.NDArray, nd.NDArray]  # projected state (B, D) and cell (B, C) of one layer
 
@@ -171,6 +168,8 @@ class Elmo(gluon.Block):
         Raises:
             UserError: a file is missing or damaged, or the two are not of one model.
         """
+        from d2lbert.weights.elmo import elmo_parameters, read_elmo
+
         model = cls(ElmoConfig.from_options(options))
         model._load(elmo_parameters(read_elmo(weights), model.config, model._shapes(), weights))
         return model
@@ -182,10 +181,13 @@ class Elmo(gluon.Block):
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
         """
-        folder = locate(folder)
-        model = cls(ElmoConfig.from_options(folder / OPTIONS_FILE))
+        from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select
+        from d2lbert.zoo.folders import locate
+
+        path = locate(folder)
+        model = cls(ElmoConfig.from_options(path / OPTIONS_FILE))
         shapes = model._shapes()
-        model._load(select(read_tensors(folder), {name: name for name in shapes}, shapes, folder))
+        model._load(select(read_tensors(path), {name: name for name in shapes}, shapes, path))
         return model
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:

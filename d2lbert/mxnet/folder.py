@@ -1,18 +1,25 @@
-"""Model folders under our own parameter names: ``config.json`` and ``model.safetensors``."""
+"""Model folders under our own parameter names: ``config.json`` and ``model.safetensors``.
+
+What reads and writes files is imported where it is used, so that a network can be read, built and run without it.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
+import numpy as np
 from mxnet import nd
 
-from d2lbert.mxnet.blocks import shared_names
-from d2lbert.weights.folder import CONFIG_FILE, match, read_tensors, write_folder
+from d2lbert.mxnet.blocks import Block, shared_names
 
 
 def save_model(model: Any, folder: str | Path) -> None:
     """Write the configuration and the parameters of a model, each file atomically; shared tensors once."""
+    from d2lbert.weights.folder import write_folder
+
     tensors = {name: parameter.data().asnumpy() for name, parameter in shared_names(model).items()}
     write_folder(folder, model.config, tensors)
 
@@ -23,6 +30,8 @@ def load_model(model_class: Any, config_class: Any, folder: str | Path) -> Any:
     Raises:
         UserError: a file is missing or damaged, or configuration and weights do not fit.
     """
+    from d2lbert.weights.folder import CONFIG_FILE, match, read_tensors
+
     path = Path(folder)
     model = model_class(config_class.from_json(path / CONFIG_FILE))
     parameters = shared_names(model)
@@ -30,3 +39,79 @@ def load_model(model_class: Any, config_class: Any, folder: str | Path) -> Any:
     for name, array in match(read_tensors(path), shapes, path).items():
         parameters[name].set_data(nd.array(array))
     return model
+
+
+def load_named(block: Block, names: Mapping[str, str], tensors: Mapping[str, np.ndarray], origin: Any) -> None:
+    """Load some parameters of a block from the tensors of a file.
+
+    Args:
+        names: our name of each -> its name in the file.
+        origin: the folder, for messages.
+
+    Raises:
+        UserError: a tensor is missing or of another shape, or the file has more blocks than the configuration.
+    """
+    from d2lbert.weights.folder import select
+
+    parameters = shared_names(block)
+    shapes = {name: tuple(parameters[name].shape) for name in names}
+    for name, array in select(tensors, names, shapes, origin).items():
+        parameters[name].set_data(nd.array(array))
+
+
+def named_arrays(block: Block, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Return some parameters of a block under their names in a file; ``names`` as in :func:`load_named`."""
+    parameters = shared_names(block)
+    return {theirs: parameters[ours].data().asnumpy() for ours, theirs in names.items()}
+
+
+class HuggingFaceFolder(Block):
+    """A model whose folder ``transformers`` and the PyTorch edition read and write as well.
+
+    Fields:
+        config_class: the class of its configuration.
+        config: its sizes.
+    """
+
+    config_class: ClassVar[Any]
+    config: Any
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
+
+        Other heads in the file are left aside. Where a BERT without a head has a pooler and the file has none, one
+        starts at random, with a warning.
+
+        Raises:
+            UserError: a file is missing or damaged, or configuration and weights do not fit.
+        """
+        from d2lbert.weights.folder import CONFIG_FILE, read_tensors
+        from d2lbert.zoo.folders import locate
+
+        path = locate(folder)
+        model = cls(cls.config_class.from_json(path / CONFIG_FILE))
+        model.load_tensors(model.complete(read_tensors(path), path), path)
+        return model
+
+    def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
+        """Return the tensors of a file, with those that it may lack."""
+        return tensors
+
+    @abstractmethod
+    def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
+        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return the parameters as NumPy arrays under Hugging Face's names."""
+
+    def folder_fields(self) -> dict[str, Any]:
+        """Return what ``config.json`` holds beside the sizes."""
+        return {}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors``; the class of this name in ``transformers`` loads them."""
+        from d2lbert.weights.folder import write_folder
+
+        write_folder(folder, self.config, self.tensors(), self.folder_fields())

@@ -22,10 +22,8 @@ from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, causal_mask, same_sequence
 from d2lbert.mxnet.blocks import Block, shared_names
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
+from d2lbert.mxnet.folder import HuggingFaceFolder
 from d2lbert.outputs import GptOutput, Rows
-from d2lbert.weights.folder import CONFIG_FILE, read_tensors, write_folder
-from d2lbert.weights.gpt import from_hugging_face, to_hugging_face
-from d2lbert.zoo.folders import locate
 
 
 class GptEmbeddings(Block):
@@ -42,7 +40,7 @@ class GptEmbeddings(Block):
         return self.dropout(F.broadcast_add(self.word(token_ids), self.position(position_ids)))
 
 
-class Gpt(Block):
+class Gpt(HuggingFaceFolder):
     """From the tokens of a text to scores of the token that follows each.
 
     ``hybridize()`` makes one graph of the embeddings and one of each block; what joins them stays Python.
@@ -50,6 +48,9 @@ class Gpt(Block):
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
     """
+
+    config_class = GptConfig
+    config: GptConfig
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
@@ -131,31 +132,18 @@ class Gpt(Block):
         if length > longest:
             raise UserError(f"a text of {length} tokens, but the model has {longest} positions: shorten the text")
 
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Gpt:
-        """Load a folder that either edition or ``transformers.GPT2LMHeadModel`` has written.
-
-        Raises:
-            UserError: a file is missing or damaged, or configuration and weights do not fit.
-        """
-        path = locate(folder)
-        model = cls(GptConfig.from_json(path / CONFIG_FILE))
-        model.load_tensors(read_tensors(path), path)
-        return model
-
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+        from d2lbert.weights.gpt import from_hugging_face
+
         parameters = shared_names(self)
         shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-        found = from_hugging_face(tensors, shapes, self.config.n_layer, origin)
-        for name, array in found.items():
+        for name, array in from_hugging_face(tensors, shapes, self.config.n_layer, origin).items():
             parameters[name].set_data(nd.array(array))
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """Return the parameters as NumPy arrays under Hugging Face's names."""
+        """Return the parameters as NumPy arrays under the names of ``transformers.GPT2LMHeadModel``."""
+        from d2lbert.weights.gpt import to_hugging_face
+
         parameters = {name: parameter.data().asnumpy() for name, parameter in shared_names(self).items()}
         return to_hugging_face(parameters, self.config.n_layer)
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors`` so that ``transformers.GPT2LMHeadModel`` loads them."""
-        write_folder(folder, self.config, self.tensors())

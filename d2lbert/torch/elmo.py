@@ -6,7 +6,6 @@ vector in one direction, C size of an LSTM's cell, N layers. In every mask, True
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,11 +15,8 @@ from torch import Tensor, nn
 
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.outputs import ElmoOutput
-from d2lbert.storage.files import write_text
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights.elmo import elmo_parameters, read_elmo
-from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select, write_tensors
-from d2lbert.zoo.folders import locate
+from d2lbert.torch.folder import load_named, shapes_of, to_arrays
 
 State = tuple[Tensor, Tensor]  # projected state (B, D) and cell (B, C) of one layer
 
@@ -161,9 +157,10 @@ class Elmo(nn.Module):
         Raises:
             UserError: a file is missing or damaged, or the two are not of one model.
         """
+        from d2lbert.weights.elmo import elmo_parameters, read_elmo
+
         model = cls(ElmoConfig.from_options(options))
-        shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        arrays = elmo_parameters(read_elmo(weights), model.config, shapes, weights)
+        arrays = elmo_parameters(read_elmo(weights), model.config, shapes_of(model.state_dict()), weights)
         model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
         return model.eval()
 
@@ -174,21 +171,21 @@ class Elmo(nn.Module):
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
         """
-        folder = locate(folder)
-        model = cls(ElmoConfig.from_options(folder / OPTIONS_FILE))
-        tensors = read_tensors(folder)
-        shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        chosen = select(tensors, {name: name for name in shapes}, shapes, folder)
-        model.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()})
+        from d2lbert.weights.folder import OPTIONS_FILE, read_tensors
+        from d2lbert.zoo.folders import locate
+
+        path = locate(folder)
+        model = cls(ElmoConfig.from_options(path / OPTIONS_FILE))
+        load_named(model, {name: name for name in model.state_dict()}, read_tensors(path), path)
         return model.eval()
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
         """Write ``options.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
-        arrays = {name: value.detach().float().cpu().numpy() for name, value in self.state_dict().items()}
-        if half:
-            arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
-        write_tensors(folder, arrays)
-        write_text(Path(folder) / OPTIONS_FILE, json.dumps(self.config.to_options(), indent=2) + "\n")
+        from d2lbert.weights.folder import OPTIONS_FILE, write_json, write_tensors
+
+        dtype = np.float16 if half else np.float32
+        write_tensors(folder, {name: array.astype(dtype) for name, array in to_arrays(self.state_dict()).items()})
+        write_json(Path(folder) / OPTIONS_FILE, self.config.to_options())
 
     @torch.inference_mode()
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:

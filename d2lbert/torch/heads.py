@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
 from d2lbert.storage.files import read_json
-from d2lbert.tasks.multiple_choice import MultipleChoice
-from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.encoder import initialize
+from d2lbert.torch.folder import load_named, named_arrays
 from d2lbert.torch.relatives import encoder_class
-from d2lbert.weights.folder import CONFIG_FILE, read_tensors, select, write_folder
-from d2lbert.zoo.folders import locate
+
+# The names of the outputs where the task leaves no choice.
+SPAN_LABELS = ("start", "end")
+CHOICE_LABELS = ("choice",)
 
 
 class _BertWithHead(nn.Module):
@@ -54,6 +54,9 @@ class _BertWithHead(nn.Module):
         Raises:
             UserError: damaged label names in ``config.json``, another head, none in the weights, or they do not fit.
         """
+        from d2lbert.weights.folder import CONFIG_FILE, read_tensors
+        from d2lbert.zoo.folders import locate
+
         path = locate(folder)
         encoder = encoder_class(str(read_json(path / CONFIG_FILE).get("model_type", "bert")))
         config = encoder.config_class.from_json(path / CONFIG_FILE)
@@ -63,18 +66,16 @@ class _BertWithHead(nn.Module):
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)
-        state = model.state_dict()
-        shapes = {name: tuple(state[name].shape) for name in model._names()}
-        head = select(tensors, model._names(), shapes, path)
-        model.load_state_dict({**state, **{name: torch.from_numpy(array) for name, array in head.items()}})
+        load_named(model, model._names(), tensors, path)
         return model.eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that the class of the same name in ``transformers`` loads."""
-        config, state = self.bert.config, self.state_dict()
+        from d2lbert.weights.folder import write_folder
+
+        config = self.bert.config
         tensors = {f"{config.model_type}.{name}": array for name, array in self.bert.tensors().items()}
-        for ours, theirs in self._names().items():
-            tensors[theirs] = state[ours].detach().float().cpu().numpy()
+        tensors |= named_arrays(self, self._names())
         fields = {
             "architectures": [config.architecture.removesuffix("Model") + _head_of(type(self).__name__)],
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
@@ -189,7 +190,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
 
     layer_name = "qa_outputs"
 
-    def __init__(self, bert: BertModel, labels: Sequence[str] = QuestionAnswering.labels) -> None:
+    def __init__(self, bert: BertModel, labels: Sequence[str] = SPAN_LABELS) -> None:
         super().__init__(bert, labels)
         self.dropout = nn.Identity()
         self.null_threshold: float | None = None
@@ -201,6 +202,9 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         Raises:
             UserError: as for the other heads, or ``null_threshold`` is no number.
         """
+        from d2lbert.weights.folder import CONFIG_FILE
+        from d2lbert.zoo.folders import locate
+
         model, path = super().from_pretrained(folder), locate(folder) / CONFIG_FILE
         threshold = read_json(path).get("null_threshold")
         if not isinstance(threshold, float | int | None):
@@ -211,7 +215,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
     @classmethod
     def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         _check_head(path, cls.__name__)
-        return list(QuestionAnswering.labels)
+        return list(SPAN_LABELS)
 
     def _more_fields(self) -> dict[str, object]:
         return {"null_threshold": self.null_threshold}
@@ -228,7 +232,7 @@ class BertForMultipleChoice(_BertWithPooledHead):
         labels: the name of the one output.
     """
 
-    def __init__(self, bert: BertModel, labels: Sequence[str] = MultipleChoice.labels) -> None:
+    def __init__(self, bert: BertModel, labels: Sequence[str] = CHOICE_LABELS) -> None:
         super().__init__(bert, labels)
 
     @classmethod
@@ -236,7 +240,7 @@ class BertForMultipleChoice(_BertWithPooledHead):
         architectures = _check_head(path, cls.__name__).get("architectures") or [""]
         if _head_of(architectures[0]) != _head_of(cls.__name__):
             raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")
-        return list(MultipleChoice.labels)
+        return list(CHOICE_LABELS)
 
 
 def _check_head(path: Path, head: str) -> dict[str, Any]:

@@ -141,8 +141,12 @@ def write_folder(
         fields: more fields for ``config.json``, such as the label names.
     """
     write_tensors(folder, tensors)
-    values = {**config.to_dict(), **(fields or {})}
-    write_text(Path(folder) / CONFIG_FILE, json.dumps(values, indent=2) + "\n")
+    write_json(Path(folder) / CONFIG_FILE, {**config.to_dict(), **(fields or {})})
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a file of JSON atomically, such as ``config.json``."""
+    write_text(path, json.dumps(values, indent=2) + "\n")
 
 
 def write_tensors(folder: str | Path, tensors: Mapping[str, np.ndarray]) -> None:

@@ -34,12 +34,18 @@ NEUTRAL = [name for name, place in ORDER.items() if place < 6]
 FRAMEWORKS = {"torch", "mxnet"}
 
 
-def imported_modules(source: str, top_level_only: bool = False) -> set[str]:
-    """Names of the modules that a source text imports; type-checking imports do not count."""
+def type_checking_removed(source: str) -> ast.Module:
+    """The parsed source without what only a type checker imports."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = [ast.Pass()]
+    return tree
+
+
+def imported_modules(source: str, top_level_only: bool = False) -> set[str]:
+    """Names of the modules that a source text imports; type-checking imports do not count."""
+    tree = type_checking_removed(source)
     nodes = tree.body if top_level_only else ast.walk(tree)
     found = set()
     for node in nodes:
