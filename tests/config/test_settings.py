@@ -14,15 +14,17 @@ from typing import ClassVar
 
 import pytest
 
-import d2lbert.data.pretraining.batches
-import d2lbert.data.pretraining.shards
-import d2lbert.torch.training.elmo
 import d2lbert.torch.training.finetuning
 import d2lbert.torch.training.pretraining
-import d2lbert.torch.translation
 from d2lbert import UserError
-from d2lbert.config import AlbertConfig, BertConfig, ElmoConfig, training
+from d2lbert.config import AlbertConfig, BertConfig, ElmoConfig, GptConfig, Seq2SeqConfig, TransformerConfig, training
 from d2lbert.config.settings import Settings, setting
+from d2lbert.data.pretraining.batches import PretrainingSettings
+from d2lbert.data.pretraining.masking import MaskingRates
+from d2lbert.data.pretraining.shards import Preparation
+from d2lbert.torch.generation import Sampling
+from d2lbert.torch.training.elmo import LanguageModelTraining
+from d2lbert.torch.translation import SequenceTraining
 
 
 def _subclasses(parent: type[Settings]) -> Iterator[type[Settings]]:
@@ -36,6 +38,57 @@ def _subclasses(parent: type[Settings]) -> Iterator[type[Settings]]:
 CLASSES = sorted(_subclasses(Settings), key=lambda one: one.__name__)
 FIELDS = [(one, field) for one in CLASSES for field in dataclasses.fields(one)]
 NUMBERS = [(one, field) for one, field in FIELDS if type(field.default) in (int, float)]
+
+SEED = {"seed": (-1, 2**32)}
+RATE, SHARE = (-0.1, 1.0), (-0.1, 1.1)
+SIZES = {"vocab_size": (0,), "initializer_range": (0.0,)}
+# Values that make no sense, for the fields where a bound is easily forgotten.
+SENSELESS: dict[type[Settings], dict[str, tuple[float, ...]]] = {
+    training.Training: {
+        **dict.fromkeys(("epochs", "batch_size", "learning_rate", "clip"), (0,)),
+        **SEED, "warmup": SHARE, "max_length": (2,), "patience": (-1,), "weight_decay": (-0.1,),
+        "layer_decay": (0.0, 1.1),
+    },
+    training.Pretraining: {
+        **dict.fromkeys(("steps", "accumulation", "learning_rate", "clip", "keep", "validation_batches"), (0,)),
+        **dict.fromkeys(("log_every", "validate_every", "save_every"), (0,)),
+        **SEED, "warmup": SHARE, "weight_decay": (-0.1,),
+    },
+    PretrainingSettings: {
+        **SEED, "max_length": (4,), "batch_size": (0,), "window": (0,), "short_share": SHARE, "static_copies": (-1,),
+    },
+    MaskingRates: dict.fromkeys(("chosen", "masked", "replaced"), SHARE),
+    Preparation: {"dev_share": RATE, "shard_characters": (0,)},
+    Sampling: {"temperature": (-0.1,), "top_k": (-1,), "top_p": (0.0, 1.1)},
+    SequenceTraining: {
+        **dict.fromkeys(("steps", "tokens", "learning_rate", "warmup_steps", "clip", "evaluate_every"), (0,)),
+        **SEED, "label_smoothing": RATE,
+    },
+    LanguageModelTraining: {
+        **dict.fromkeys(("epochs", "learning_rate", "clip", "save_every"), (0,)), **SEED, "warmup": SHARE,
+    },
+    BertConfig: {
+        **SIZES, "hidden_size": (0,), "num_attention_heads": (0,), "intermediate_size": (0,),
+        "hidden_dropout_prob": RATE, "attention_probs_dropout_prob": RATE,
+    },
+    AlbertConfig: {"embedding_size": (0,), "num_hidden_groups": (0,)},
+    GptConfig: {
+        **SIZES, **dict.fromkeys(("n_positions", "n_embd", "n_layer", "n_head", "n_inner"), (0,)),
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), RATE),
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), (-1, 50257)),
+    },
+    TransformerConfig: {
+        **dict.fromkeys(("source_vocab_size", "target_vocab_size", "hidden_size", "num_attention_heads"), (0,)),
+        **dict.fromkeys(("intermediate_size", "max_position_embeddings", "num_encoder_layers"), (0,)),
+        "num_decoder_layers": (0,), "hidden_dropout_prob": RATE, "attention_probs_dropout_prob": RATE,
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), (-1, 37000)),
+    },
+    Seq2SeqConfig: {"embedding_size": (0,), "num_hidden_layers": (0,)},
+    ElmoConfig: {
+        **dict.fromkeys(("char_embedding_size", "projection_size", "hidden_size", "num_layers"), (0,)),
+        "max_characters": (0,),
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -115,6 +168,14 @@ def test_numbers_out_of_bounds(settings: type[Settings], field: dataclasses.Fiel
         assert message.startswith(f"{settings.kind}: {field.name} is {value!r}; it must be ")
         assert message.endswith(f" ({says.meaning})")
         assert "\n" not in message
+
+
+@pytest.mark.parametrize("settings", SENSELESS, ids=_id)
+def test_what_makes_no_sense(settings: type[Settings]) -> None:
+    for name, values in SENSELESS[settings].items():
+        for value in values:
+            with pytest.raises(UserError, match=f"^{settings.kind}: {name} is {value}[;,]"):
+                settings(**{name: value})
 
 
 def test_the_limits_themselves() -> None:
