@@ -25,9 +25,9 @@ class MaskingRates(Settings):
     kind: ClassVar[str] = "masking"
 
     chosen: float = setting(0.15, "share of the tokens that the model has to predict", at_least=0, at_most=1)
-    masked: float = setting(0.8, "share of the chosen that become [MASK]", at_least=0, at_most=1)
-    replaced: float = setting(0.1, "share of the chosen that become a random piece", at_least=0, at_most=1)
-    whole_words: bool = setting(False, "choose words, all pieces of each, instead of single pieces")
+    masked: float = setting(0.8, "share of those to predict that become [MASK]", at_least=0, at_most=1)
+    replaced: float = setting(0.1, "share of those to predict that become a random piece", at_least=0, at_most=1)
+    whole_words: bool = setting(False, "hide words, all pieces of each, instead of single pieces")
 
     def __post_init__(self) -> None:
         super().__post_init__()
