@@ -60,8 +60,11 @@ def test_every_setting_is_an_option_with_its_default_and_meaning(command: str) -
     by_field = {one.name: one for one in _options(command).values()}
     for settings in CLASSES[command]:
         for field in fields(settings):
-            if isinstance(field.default, Settings) or (settings, field.name) == (Training, "max_length"):
-                continue  # an option for each of its fields; the task's own length
+            if isinstance(field.default, Settings):
+                assert field.name not in by_field  # but each of its own fields is
+                continue
+            if (settings, field.name) == (Training, "max_length"):
+                continue  # the command's own: its default is that of the task
             assert by_field[field.name].default == field.default, field.name
             assert settings.meanings[field.name].meaning in by_field[field.name].help
 
