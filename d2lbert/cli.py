@@ -18,8 +18,16 @@ from d2lbert.commands.models import list_models
 from d2lbert.commands.pretrain import pretrain
 from d2lbert.errors import INTERRUPTED, UserError
 
-# Newer versions of Typer carry their own copy of click; this is the public way to its base exception in all of them.
-_UsageError: Any = typer.BadParameter.__mro__[2]
+# The base of what a wrong command line raises. Typer calls it so since 0.28. Before, it was click's exception: of the
+# package up to 0.25, of a copy of its own, which had no public name, in 0.26 and 0.27.
+CommandLineError: Any
+try:
+    from typer import TyperException as CommandLineError
+except ImportError:
+    try:
+        from typer._click import ClickException as CommandLineError
+    except ImportError:
+        from click import ClickException as CommandLineError
 
 app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
@@ -42,7 +50,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         status = app(standalone_mode=False)
-    except _UsageError as error:
+    except CommandLineError as error:
         sys.exit(_complain(f"{error.format_message()} (see d2lbert --help)"))
     except UserError as error:
         sys.exit(_complain(str(error)))

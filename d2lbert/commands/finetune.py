@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from d2lbert import data
+from d2lbert.commands.options import options_from_settings
+from d2lbert.config.training import Training
 from d2lbert.data.readers.formats import guess_format
 from d2lbert.errors import INTERRUPTED, UserError, unknown_name
 from d2lbert.storage import checkpoints
@@ -42,23 +44,16 @@ MaxLength = Annotated[
 ]
 
 
+@options_from_settings({"learning_rate": "--lr"})
 def finetune(
     task: Task,
     model: Model,
     train: Annotated[str, typer.Option("--train", help="a data set's name or a FILE")],
     dev: Annotated[str, typer.Option("--dev", help="a data set's name or a FILE")],
     out: Annotated[Path, typer.Option("--out", help="folder for the trained model; must be new or empty")],
+    settings: Training,
     format: Format = None,
-    epochs: Annotated[int, typer.Option("--epochs")] = 3,
-    batch_size: Annotated[int, typer.Option("--batch-size")] = 32,
-    lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 1e-4,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
     max_length: MaxLength = None,
-    layer_decay: Annotated[float, typer.Option("--layer-decay", help="factor on the rate from layer to layer")] = 1.0,
-    patience: Annotated[int, typer.Option("--patience", help="stop after so many epochs without gain; 0: off")] = 0,
-    best_by: Annotated[str, typer.Option("--best-by", help="score that chooses the epoch, such as f1")] = "",
-    balanced: Annotated[bool, typer.Option("--balanced", help="rare labels count more")] = False,
-    precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
@@ -70,17 +65,13 @@ def finetune(
     from d2lbert.models import get_model
     from d2lbert.torch.bert import BertModel
     from d2lbert.torch.runtime import best_device, seed_everything
-    from d2lbert.torch.training.finetuning import Training, fine_tune
+    from d2lbert.torch.training.finetuning import fine_tune
 
     encoder, tokenizer = get_model(model)
     if not isinstance(encoder, BertModel):
         raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
-    length = _length(task, max_length, encoder)
-    settings = Training(
-        epochs=epochs, batch_size=batch_size, learning_rate=lr, seed=seed, max_length=length,
-        layer_decay=layer_decay, patience=patience, best_by=best_by, balanced=balanced, precision=precision,
-    )  # fmt: skip
-    seed_everything(seed)
+    settings = dataclasses.replace(settings, max_length=_length(task, max_length, encoder))
+    seed_everything(settings.seed)
     trained = _head(task)(encoder, chosen.labels)
     checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
     try:
@@ -92,7 +83,8 @@ def finetune(
             raise
         print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    score = best_by or list(history[0])[4]  # after epoch, loss, seconds and speed come the scores, the first first
+    # After epoch, loss, seconds and speed come the scores, the first first.
+    score = settings.best_by or list(history[0])[4]
     best = max(history, key=lambda record: record[score])
     if "best_threshold" in best:
         trained.null_threshold = best["best_threshold"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -14,9 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from d2lbert.config.bert import preset
+from d2lbert.commands.options import options_from_settings
+from d2lbert.config.bert import BertConfig, preset
 from d2lbert.config.gpt import gpt_preset
+from d2lbert.config.training import Pretraining
+from d2lbert.data.pretraining.batches import PretrainingSettings
 from d2lbert.data.pretraining.corpus import corpus_files, learn_vocabulary
+from d2lbert.data.pretraining.masking import MaskingRates
 from d2lbert.data.pretraining.shards import INDEX_FILE, Preparation, TokenShards, prepare
 from d2lbert.errors import INTERRUPTED, UserError, unknown_name
 from d2lbert.storage.files import writable_folder
@@ -132,48 +137,46 @@ def _kind(model: str) -> _Kind:
     return _KINDS[model]
 
 
+@options_from_settings(
+    {
+        "learning_rate": "--lr",
+        "compiled": "--compile",
+        "chosen": "--masking-share",
+        "masked": "--mask-token-share",
+        "replaced": "--random-token-share",
+    }
+)
 def pretrain(
     corpus: Corpus,
     out: Out,
+    settings: Pretraining,
+    examples: PretrainingSettings,
+    rates: MaskingRates,
+    preparation: Preparation,
     config: Annotated[str, typer.Option("--config", help="tiny, mini, small, base or large")] = "tiny",
     model: Annotated[str, typer.Option("--model", help="bert, or gpt, which learns from single texts")] = "bert",
-    steps: Annotated[int, typer.Option("--steps")] = 1000,
     more: More = None,
     resume: Resume = False,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
     prepare_only: Prepare = False,
     vocab: Vocab = None,
-    vocab_size: Annotated[int, typer.Option("--vocab-size", help="pieces to learn")] = 30522,
+    vocab_size: Annotated[int, typer.Option("--vocab-size", help="pieces to learn")] = BertConfig.vocab_size,
     cased: Cased = False,
-    dev_share: Annotated[float, typer.Option("--dev-share", help="share of documents held out")] = 0.01,
     workers: Annotated[int, typer.Option("--workers", help="processes that tokenise")] = 1,
     engine: Annotated[
         str, typer.Option("--engine", help="of --workers: processes, or ray for a cluster")
     ] = "processes",
-    max_length: Annotated[int, typer.Option("--max-length", help="of a pair, in tokens")] = 128,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="pairs in a batch")] = 32,
-    accumulation: Annotated[int, typer.Option("--accumulation", help="batches in a step")] = 1,
-    lr: Annotated[float, typer.Option("--lr", help="highest learning rate")] = 5e-4,
-    dropout: Annotated[float, typer.Option("--dropout", help="0 for a small model and much text")] = 0.1,
+    dropout: Annotated[
+        float, typer.Option("--dropout", help="0 for a small model and much text")
+    ] = BertConfig.hidden_dropout_prob,
     initializer_range: Annotated[
         float, typer.Option("--initializer-range", help="deviation of the first weights; 0.08 suits tiny")
-    ] = 0.02,
-    precision: Annotated[str, typer.Option("--precision", help="auto, float32 or bfloat16")] = "auto",
-    whole_words: Annotated[bool, typer.Option("--whole-words", help="mask whole words")] = False,
-    next_sentence: Annotated[bool, typer.Option(help="train on pairs of texts, or on single texts")] = True,
-    static_copies: Annotated[int, typer.Option("--static-copies", help="masks that come back; 0: always new")] = 0,
-    save_every: Annotated[int, typer.Option("--save-every", help="steps between checkpoints")] = 500,
-    keep: Annotated[int, typer.Option("--keep", help="checkpoints that stay")] = 3,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="write OUT/tensorboard, too")] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="make kernels for this model; pays on a GPU")] = False,
+    ] = BertConfig.initializer_range,
     sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)
     sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
-    source = _Corpus(
-        [*corpus, *(more or [])], vocab, vocab_size, cased, Preparation(dev_share), workers, _engine(engine)
-    )
+    source = _Corpus([*corpus, *(more or [])], vocab, vocab_size, cased, preparation, workers, _engine(engine))
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
     if first and not resume and out.is_dir() and any(out.iterdir()):
         raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
@@ -181,22 +184,12 @@ def pretrain(
     if prepare_only:
         print(source.prepare(out).folder)
         return
-    from d2lbert.data.pretraining.batches import PretrainingSettings
-    from d2lbert.data.pretraining.masking import MaskingRates
     from d2lbert.torch.training.distributed import World
-    from d2lbert.torch.training.pretraining import Pretraining
 
-    settings = Pretraining(
-        steps=steps, accumulation=accumulation, learning_rate=lr, seed=seed, save_every=save_every, keep=keep,
-        tensorboard=tensorboard, precision=precision, compiled=compiled,
-    )  # fmt: skip
-    examples = PretrainingSettings(
-        max_length, batch_size, seed, MaskingRates(whole_words=whole_words), next_sentence and kind.pairs,
-        static_copies=static_copies,
-    )  # fmt: skip
+    examples = dataclasses.replace(examples, rates=rates, next_sentence=examples.next_sentence and kind.pairs)
     longest = getattr(sizes, kind.positions)
-    if max_length > longest:
-        raise UserError(f"--max-length is {max_length}: this model takes up to {longest} tokens")
+    if examples.max_length > longest:
+        raise UserError(f"--max-length is {examples.max_length}: this model takes up to {longest} tokens")
     world = World.join(sharded)
     # Unless the corpus comes prepared, or the run that is resumed has done it.
     if world.rank == 0 and not source.prepared and not (resume and (out / "data" / INDEX_FILE).is_file()):

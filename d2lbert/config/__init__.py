@@ -1,4 +1,4 @@
-"""Sizes of every model: one frozen dataclass for each, and the presets that have names."""
+"""Sizes of every model: one frozen dataclass for each, and the presets that have names; settings of training."""
 
 from d2lbert.config.bert import PRESETS, BertConfig, preset
 from d2lbert.config.elmo import ElmoConfig

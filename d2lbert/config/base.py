@@ -7,22 +7,23 @@ together, and reads and writes JSON.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from d2lbert.config.settings import Settings
 from d2lbert.errors import UserError, unknown_name
 
 ACTIVATIONS = ("gelu", "gelu_new", "relu")
+ACTIVATION = "gelu (exact, with erf), gelu_new (the tanh approximation) or relu"
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """What the configurations of all models share: a copy with changes, no unknown fields, and checks of sizes."""
 
-    def __post_init__(self) -> None:
-        check_types(self)
+    kind: ClassVar[str] = "configuration"
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -37,30 +38,11 @@ class ModelConfig:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
-    def _at_least_one(self, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be at least 1")
-
-    def _above_zero(self, *names: str) -> None:
-        for name in names:
-            if not getattr(self, name) > 0:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it must be above 0")
-
-    def _rates(self, *names: str) -> None:
-        for name in names:
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is a rate, from 0 to below 1")
-
-    def _one_of(self, name: str, known: Sequence[str], what: str = "") -> None:
-        if getattr(self, name) not in known:
-            raise unknown_name(f"{what} {name}".strip(), getattr(self, name), known)
-
-    def _divides(self, heads: str, width: str) -> None:
-        if getattr(self, width) % getattr(self, heads):
+    def _divides(self, parts: str, whole: str, what: str = "heads") -> None:
+        if getattr(self, whole) % getattr(self, parts):
             raise UserError(
-                f"configuration: {getattr(self, heads)} heads do not divide {width} {getattr(self, width)}; "
-                f"choose {heads} so that they do"
+                f"configuration: {getattr(self, parts)} {what} do not divide {whole} {getattr(self, whole)}; "
+                f"choose {parts} so that they do"
             )
 
     def _ids_below(self, size: int, *names: str) -> None:
@@ -95,15 +77,6 @@ class BlockSizes:
     attention_dropout: float = 0.1
     layer_norm_eps: float = 1e-5
     norm_first: bool = False
-
-
-def check_types(config: Any) -> None:
-    """Refuse values of a configuration that are not of their defaults' type; an integer will do for a real number."""
-    for field in dataclasses.fields(config):
-        value, wanted = getattr(config, field.name), type(field.default)
-        allowed = (int, float) if wanted is float else (wanted,)
-        if isinstance(value, bool) != (wanted is bool) or not isinstance(value, allowed):
-            raise UserError(f"configuration: {field.name} is {value!r}; it must be of type {wanted.__name__}")
 
 
 def refuse_other_values(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.storage.files import read_json
 
 # Fields of a foreign config.json that change what the network computes, with the one value that we compute.
 # Any other foreign field (training options, label names, version stamps) does not touch the forward pass.
@@ -24,49 +24,33 @@ REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class BertConfig(ModelConfig):
-    """Sizes of a BERT encoder. The defaults are BERT-base, uncased (Devlin et al. 2019, section 3).
-
-    Fields:
-        vocab_size: V, the number of word pieces.
-        hidden_size: D, the width of every hidden state.
-        num_hidden_layers: the number of encoder blocks.
-        num_attention_heads: H; must divide ``hidden_size``.
-        intermediate_size: the width inside the feed-forward network, 4 D in the paper.
-        hidden_act: ``"gelu"`` (exact, with erf), ``"gelu_new"`` (the tanh approximation) or ``"relu"``.
-        hidden_dropout_prob, attention_probs_dropout_prob: dropout rates during training.
-        max_position_embeddings: the longest input, in tokens.
-        type_vocab_size: the number of segments.
-        initializer_range: standard deviation of the initial weights.
-        layer_norm_eps: the small constant in LayerNorm; 1e-12 in BERT, not the 1e-5 that PyTorch would take.
-        pad_token_id: the id that fills the end of a short row.
-    """
+    """Sizes of a BERT encoder. The defaults are BERT-base, uncased (Devlin et al. 2019, section 3)."""
 
     model_type: ClassVar[str] = "bert"
     architecture: ClassVar[str] = "BertModel"
     required_values: ClassVar[Mapping[str, tuple[Any, ...]]] = REQUIRED_VALUES
     foreign_names: ClassVar[Mapping[str, str]] = {}  # our field -> its name in config.json, where that is another
 
-    vocab_size: int = 30522
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
-    pad_token_id: int = 0
+    vocab_size: int = setting(30522, "V, the number of word pieces", at_least=1)
+    hidden_size: int = setting(768, "D, the width of every hidden state", at_least=1)
+    num_hidden_layers: int = setting(12, "number of encoder blocks", at_least=0)
+    num_attention_heads: int = setting(12, "H; must divide hidden_size", at_least=1)
+    intermediate_size: int = setting(3072, "width inside the feed-forward network, 4 D in the paper", at_least=1)
+    hidden_act: str = setting("gelu", ACTIVATION, one_of=ACTIVATIONS)
+    hidden_dropout_prob: float = setting(0.1, "dropout rate during training", at_least=0, below=1)
+    attention_probs_dropout_prob: float = setting(0.1, "dropout rate on attention weights", at_least=0, below=1)
+    max_position_embeddings: int = setting(512, "longest input, in tokens", at_least=1)
+    type_vocab_size: int = setting(2, "number of segments", at_least=0)
+    initializer_range: float = setting(0.02, "standard deviation of the initial weights", above=0)
+    layer_norm_eps: float = setting(
+        1e-12, "small constant in LayerNorm; 1e-12 in BERT, not the 1e-5 that PyTorch would take", at_least=0
+    )
+    pad_token_id: int = setting(0, "id that fills the end of a short row", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
         self._divides("num_attention_heads", "hidden_size")
-        self._one_of("hidden_act", ACTIVATIONS, "activation")
-        self._rates("hidden_dropout_prob", "attention_probs_dropout_prob")
-        self._above_zero("initializer_range")
+        self._ids_below(self.vocab_size, "pad_token_id")
 
     @property
     def head_size(self) -> int:
@@ -93,6 +77,8 @@ class BertConfig(ModelConfig):
         Fields that do not change the forward pass are ignored. A field that does, with a value that this package
         does not compute (relative positions, a decoder, another architecture), is an error.
         """
+        from d2lbert.storage.files import read_json
+
         values = read_json(path)
         refuse_other_values(path, values, cls.required_values, cls.architecture)
         known = {cls.foreign_names.get(field.name, field.name): field.name for field in dataclasses.fields(cls)}

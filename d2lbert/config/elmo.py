@@ -7,45 +7,34 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.config.base import ModelConfig
+from d2lbert.config.settings import setting
 from d2lbert.errors import UserError
-from d2lbert.storage.files import read_json
 
 
 @dataclass(frozen=True)
 class ElmoConfig(ModelConfig):
-    """Sizes of an ELMo language model. The defaults are the published one's (Peters et al. 2018, section 3.4).
+    """Sizes of an ELMo language model. The defaults are the published one's (Peters et al. 2018, section 3.4)."""
 
-    Fields:
-        num_characters: rows of the character table: 256 bytes, five markers, and row 0 for "no word".
-        char_embedding_size: the width of a character's vector.
-        filters: (width in characters, number) of each group of convolution filters.
-        num_highway_layers: layers that mix the filters' answers.
-        activation: after the convolutions, ``"relu"`` or ``"tanh"``.
-        max_characters: characters of a word, its two markers included; the rest is cut off.
-        projection_size: D, the width of a word's vector in every layer, for one direction.
-        hidden_size: C, the width of an LSTM's cell.
-        num_layers: LSTM layers in each direction.
-        cell_clip, projection_clip: largest absolute value of a cell and of a projected state; 0 for no limit.
-        skip_connections: whether a layer above the first adds its input to its output.
-    """
-
-    num_characters: int = 262
-    char_embedding_size: int = 16
-    filters: tuple[tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-    num_highway_layers: int = 2
-    activation: str = "relu"
-    max_characters: int = 50
-    projection_size: int = 512
-    hidden_size: int = 4096
-    num_layers: int = 2
-    cell_clip: float = 3.0
-    projection_clip: float = 3.0
-    skip_connections: bool = True
+    num_characters: int = setting(
+        262, 'rows of the character table: 256 bytes, five markers, and row 0 for "no word"', at_least=1
+    )
+    char_embedding_size: int = setting(16, "width of a character's vector", at_least=1)
+    filters: tuple[tuple[int, int], ...] = setting(
+        ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+        "(width in characters, number) of each group of convolution filters",
+    )
+    num_highway_layers: int = setting(2, "layers that mix what the filters say", at_least=0)
+    activation: str = setting("relu", "after the convolutions, relu or tanh", one_of=("relu", "tanh"))
+    max_characters: int = setting(50, "characters of a word, its two markers included; the rest is cut off", at_least=1)
+    projection_size: int = setting(512, "D, the width of a word's vector in every layer, for one direction", at_least=1)
+    hidden_size: int = setting(4096, "C, the width of an LSTM's cell", at_least=1)
+    num_layers: int = setting(2, "LSTM layers in each direction", at_least=1)
+    cell_clip: float = setting(3.0, "largest absolute value of a cell; 0: no limit", at_least=0)
+    projection_clip: float = setting(3.0, "largest absolute value of a projected state; 0: no limit", at_least=0)
+    skip_connections: bool = setting(True, "whether a layer above the first adds its input to its output")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("char_embedding_size", "projection_size", "hidden_size", "num_layers", "max_characters")
-        self._one_of("activation", ("relu", "tanh"))
         widest = max((width for width, _ in self.filters), default=0)
         if not 0 < widest <= self.max_characters:
             raise UserError(
@@ -65,6 +54,8 @@ class ElmoConfig(ModelConfig):
         Raises:
             UserError: the file is missing, not JSON, or lacks a size.
         """
+        from d2lbert.storage.files import read_json
+
         values = read_json(path)
         try:
             cnn, lstm = values["char_cnn"], values["lstm"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from d2lbert.config.base import ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.storage.files import read_json
 
 # Fields of a foreign config.json that change what the network computes, with the one value that we compute.
 _REQUIRED_VALUES: dict[str, tuple[Any, ...]] = {
@@ -24,46 +24,27 @@ _OTHER_NAMES = {"gelu_pytorch_tanh": "gelu_new"}  # two names of one formula
 
 @dataclass(frozen=True)
 class GptConfig(ModelConfig):
-    """Sizes of a GPT. The defaults are the smallest GPT-2 (Radford et al. 2019, table 2), with its vocabulary.
+    """Sizes of a GPT. The defaults are the smallest GPT-2 (Radford et al. 2019, table 2), with its vocabulary."""
 
-    Fields:
-        vocab_size: V, the number of tokens.
-        n_positions: the longest text, in tokens.
-        n_embd: D, the width of every hidden state.
-        n_layer: the number of blocks.
-        n_head: H; must divide ``n_embd``.
-        n_inner: F, the width inside the feed-forward network, 4 D in the paper.
-        activation_function: ``"gelu_new"`` (the tanh formula, as in GPT-2), ``"gelu"`` (with erf) or ``"relu"``.
-        resid_pdrop, embd_pdrop, attn_pdrop: dropout rates on the output of a sublayer, on the embeddings, on attention.
-        layer_norm_epsilon: the small constant in LayerNorm; 1e-5, where BERT has 1e-12.
-        initializer_range: standard deviation of the initial weights.
-        bos_token_id, eos_token_id: the tokens before and after a text; GPT-2 has one for both.
-        pad_token_id: the id that fills the end of a short row.
-    """
-
-    vocab_size: int = 50257
-    n_positions: int = 1024
-    n_embd: int = 768
-    n_layer: int = 12
-    n_head: int = 12
-    n_inner: int = 3072
-    activation_function: str = "gelu_new"
-    resid_pdrop: float = 0.1
-    embd_pdrop: float = 0.1
-    attn_pdrop: float = 0.1
-    layer_norm_epsilon: float = 1e-5
-    initializer_range: float = 0.02
-    bos_token_id: int = 50256
-    eos_token_id: int = 50256
-    pad_token_id: int = 50256
+    vocab_size: int = setting(50257, "V, the number of tokens", at_least=1)
+    n_positions: int = setting(1024, "longest text, in tokens", at_least=1)
+    n_embd: int = setting(768, "D, the width of every hidden state", at_least=1)
+    n_layer: int = setting(12, "number of blocks", at_least=1)
+    n_head: int = setting(12, "H; must divide n_embd", at_least=1)
+    n_inner: int = setting(3072, "F, the width inside the feed-forward network, 4 D in the paper", at_least=1)
+    activation_function: str = setting("gelu_new", ACTIVATION, one_of=ACTIVATIONS)
+    resid_pdrop: float = setting(0.1, "dropout rate on the output of a sublayer", at_least=0, below=1)
+    embd_pdrop: float = setting(0.1, "dropout rate on the embeddings", at_least=0, below=1)
+    attn_pdrop: float = setting(0.1, "dropout rate on attention weights", at_least=0, below=1)
+    layer_norm_epsilon: float = setting(1e-5, "small constant in LayerNorm; 1e-5, where BERT has 1e-12", at_least=0)
+    initializer_range: float = setting(0.02, "standard deviation of the initial weights", above=0)
+    bos_token_id: int = setting(50256, "the token before a text", at_least=0)
+    eos_token_id: int = setting(50256, "the token after a text; GPT-2 has one for both", at_least=0)
+    pad_token_id: int = setting(50256, "id that fills the end of a short row", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
         self._divides("n_head", "n_embd")
-        self._one_of("activation_function", ACTIVATIONS)
-        self._rates("resid_pdrop", "embd_pdrop", "attn_pdrop")
-        self._above_zero("initializer_range")
         self._ids_below(self.vocab_size, "bos_token_id", "eos_token_id", "pad_token_id")
 
     @property
@@ -87,6 +68,8 @@ class GptConfig(ModelConfig):
         Fields that do not change the forward pass are ignored. A field that does, with a value that this package does
         not compute (an output layer of its own, cross-attention, another architecture), is an error.
         """
+        from d2lbert.storage.files import read_json
+
         values = read_json(path)
         refuse_other_values(path, values, _REQUIRED_VALUES, "GPT")
         known = {field.name for field in dataclasses.fields(cls)}

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from d2lbert.config.bert import REQUIRED_VALUES, BertConfig
+from d2lbert.config.settings import setting
 from d2lbert.errors import UserError
 
 
 @dataclass(frozen=True)
 class AlbertConfig(BertConfig):
-    """Sizes of an ALBERT. The defaults are ALBERT-base, version 2 (Lan et al. 2020, table 1).
-
-    Fields:
-        embedding_size: E, the width of the embeddings; a matrix takes them to the hidden size D.
-        num_hidden_groups: how many blocks have weights of their own; the layers share them in groups. 1 in the paper.
-        The others are those of :class:`~d2lbert.config.bert.BertConfig`.
-    """
+    """Sizes of an ALBERT. The defaults are ALBERT-base, version 2 (Lan et al. 2020, table 1)."""
 
     model_type: ClassVar[str] = "albert"
     architecture: ClassVar[str] = "AlbertModel"
@@ -32,17 +27,16 @@ class AlbertConfig(BertConfig):
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = 0.0
     attention_probs_dropout_prob: float = 0.0
-    embedding_size: int = 128
-    num_hidden_groups: int = 1
+    embedding_size: int = setting(
+        128, "E, the width of the embeddings; a matrix takes them to the hidden size D", at_least=1
+    )
+    num_hidden_groups: int = setting(
+        1, "blocks with weights of their own; the layers share them in groups. 1 in the paper", at_least=1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("embedding_size", "num_hidden_groups")
-        if self.num_hidden_layers % self.num_hidden_groups:
-            raise UserError(
-                f"configuration: {self.num_hidden_groups} groups cannot share {self.num_hidden_layers} layers equally; "
-                "choose num_hidden_groups so that it divides num_hidden_layers"
-            )
+        self._divides("num_hidden_groups", "num_hidden_layers", "groups")
 
 
 @dataclass(frozen=True)

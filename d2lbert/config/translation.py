@@ -7,36 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATIONS, BlockSizes, ModelConfig
+from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig
+from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.storage.files import read_json
 
 
 @dataclass(frozen=True)
 class TranslationConfig(ModelConfig):
-    """What both kinds of model have.
-
-    Fields:
-        source_vocab_size, target_vocab_size: V of either language; equal where they share a vocabulary.
-        hidden_size: D, the width of every hidden state.
-        hidden_dropout_prob: dropout rate during training.
-        pad_token_id, bos_token_id, eos_token_id: padding, the begin and the end of a sequence, in both languages.
-    """
+    """What both kinds of model have."""
 
     model_type: ClassVar[str] = ""
 
-    source_vocab_size: int = 37000
-    target_vocab_size: int = 37000
-    hidden_size: int = 512
-    hidden_dropout_prob: float = 0.1
-    pad_token_id: int = 0
-    bos_token_id: int = 1
-    eos_token_id: int = 2
+    source_vocab_size: int = setting(37000, "V of the source; equal to the target's where they share it", at_least=1)
+    target_vocab_size: int = setting(37000, "V of the target", at_least=1)
+    hidden_size: int = setting(512, "D, the width of every hidden state", at_least=1)
+    hidden_dropout_prob: float = setting(0.1, "dropout rate during training", at_least=0, below=1)
+    pad_token_id: int = setting(0, "padding, in both languages", at_least=0)
+    bos_token_id: int = setting(1, "begin of a sequence, in both languages", at_least=0)
+    eos_token_id: int = setting(2, "end of a sequence, in both languages", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("source_vocab_size", "target_vocab_size", "hidden_size")
-        self._rates("hidden_dropout_prob")
         smallest = min(self.source_vocab_size, self.target_vocab_size)
         self._ids_below(smallest, "pad_token_id", "bos_token_id", "eos_token_id")
 
@@ -47,6 +38,8 @@ class TranslationConfig(ModelConfig):
         Raises:
             UserError: the file is missing or damaged, or describes another kind of model.
         """
+        from d2lbert.storage.files import read_json
+
         values = read_json(path)
         found = values.pop("model_type", None)
         if found != cls.model_type:
@@ -70,43 +63,26 @@ class TranslationConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class TransformerConfig(TranslationConfig):
-    """Sizes of a Transformer. The defaults are the base model of Vaswani et al. (2017, table 3).
-
-    Fields besides those of :class:`TranslationConfig`:
-        num_encoder_layers, num_decoder_layers: blocks of either stack.
-        num_attention_heads: H; must divide ``hidden_size``.
-        intermediate_size: F, the width inside the feed-forward network.
-        hidden_act: ``"relu"``, ``"gelu"`` or ``"gelu_new"``.
-        attention_probs_dropout_prob: dropout rate on attention weights.
-        max_position_embeddings: the longest sequence, in tokens.
-        layer_norm_eps: the small constant in LayerNorm.
-        norm_first: False for post-LN as in the paper, True for pre-LN.
-        share_embeddings: source and target have one table of embeddings.
-        tie_word_embeddings: the output layer is the target's table of embeddings.
-    """
+    """Sizes of a Transformer. The defaults are the base model of Vaswani et al. (2017, table 3)."""
 
     model_type: ClassVar[str] = "transformer"
 
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    num_attention_heads: int = 8
-    intermediate_size: int = 2048
-    hidden_act: str = "relu"
-    attention_probs_dropout_prob: float = 0.0
-    max_position_embeddings: int = 1024
-    layer_norm_eps: float = 1e-5
-    norm_first: bool = False
-    share_embeddings: bool = True
-    tie_word_embeddings: bool = True
+    num_encoder_layers: int = setting(6, "blocks of the encoder", at_least=1)
+    num_decoder_layers: int = setting(6, "blocks of the decoder", at_least=1)
+    num_attention_heads: int = setting(8, "H; must divide hidden_size", at_least=1)
+    intermediate_size: int = setting(2048, "F, the width inside the feed-forward network", at_least=1)
+    hidden_act: str = setting("relu", ACTIVATION, one_of=ACTIVATIONS)
+    attention_probs_dropout_prob: float = setting(0.0, "dropout rate on attention weights", at_least=0, below=1)
+    max_position_embeddings: int = setting(1024, "longest sequence, in tokens", at_least=1)
+    layer_norm_eps: float = setting(1e-5, "small constant in LayerNorm", at_least=0)
+    norm_first: bool = setting(False, "False for post-LN as in the paper, True for pre-LN")
+    share_embeddings: bool = setting(True, "source and target have one table of embeddings")
+    tie_word_embeddings: bool = setting(True, "the output layer is the target's table of embeddings")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("num_attention_heads", "intermediate_size", "max_position_embeddings")
-        self._at_least_one("num_encoder_layers", "num_decoder_layers")
-        self._rates("attention_probs_dropout_prob")
         self._same_vocabularies("share_embeddings")
         self._divides("num_attention_heads", "hidden_size")
-        self._one_of("hidden_act", ACTIVATIONS, "activation")
 
     @property
     def block(self) -> BlockSizes:
@@ -160,29 +136,22 @@ def transformer_preset(name: str, vocab_size: int | None = None) -> TransformerC
 
 @dataclass(frozen=True)
 class Seq2SeqConfig(TranslationConfig):
-    """Sizes of a recurrent encoder-decoder. The defaults are half of those of Bahdanau et al. (2015, appendix A.2.3).
-
-    Fields besides those of :class:`TranslationConfig`:
-        embedding_size: E, the width of a token's vector.
-        num_hidden_layers: recurrent layers of the encoder and of the decoder.
-        cell: ``"gru"`` or ``"lstm"``.
-        attention: ``"none"`` (one context vector for the whole source), ``"additive"`` or ``"dot"``.
-        bidirectional: the encoder reads from both ends, each direction with half of ``hidden_size``.
-    """
+    """Sizes of a recurrent encoder-decoder. The defaults are half those of Bahdanau et al. (2015, appendix A.2.3)."""
 
     model_type: ClassVar[str] = "seq2seq"
 
-    embedding_size: int = 256
-    num_hidden_layers: int = 1
-    cell: str = "gru"
-    attention: str = "additive"
-    bidirectional: bool = True
+    embedding_size: int = setting(256, "E, the width of a token's vector", at_least=1)
+    num_hidden_layers: int = setting(1, "recurrent layers of the encoder and of the decoder", at_least=1)
+    cell: str = setting("gru", "gru or lstm", one_of=("gru", "lstm"))
+    attention: str = setting(
+        "additive",
+        "none (one vector for the whole source), additive or dot",
+        one_of=("none", "additive", "dot"),
+    )
+    bidirectional: bool = setting(True, "the encoder reads from both ends, each direction with half of hidden_size")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("embedding_size", "num_hidden_layers")
-        self._one_of("cell", ("gru", "lstm"))
-        self._one_of("attention", ("none", "additive", "dot"))
         if self.bidirectional and self.hidden_size % 2:
             raise UserError(
                 f"configuration: hidden_size {self.hidden_size} cannot be halved for two directions; "

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
+from d2lbert.config.settings import Settings, setting
 from d2lbert.errors import UserError
 
 
@@ -219,29 +220,23 @@ class _BeamSearch:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Settings):
     """How the next token is drawn. The defaults draw from the model's own distribution.
 
-    Fields:
-        temperature: scores are divided by it: below 1 the likely tokens gain, above 1 they lose; 0 takes the best.
-        top_k: only the k most probable tokens stay; 0 keeps all (Fan et al. 2018, section 5).
-        top_p: of the most probable tokens as few stay as together reach probability p (Holtzman et al. 2020, section
-            3.1), counted after temperature and ``top_k``.
-        seed: of the draws. The same seed gives the same text.
+    Sources: Fan et al. 2018, section 5, for top-k; Holtzman et al. 2020, section 3.1, for top-p, which is counted after
+    temperature and top-k.
     """
 
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
+    kind: ClassVar[str] = "sampling"
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise UserError(f"sampling: temperature is {self.temperature}; it must be 0 or more")
-        if self.top_k < 0:
-            raise UserError(f"sampling: top_k is {self.top_k}; give a number of tokens, or 0 for all")
-        if not 0 < self.top_p <= 1:
-            raise UserError(f"sampling: top_p is {self.top_p}; it is a probability, above 0 and at most 1")
+    temperature: float = setting(
+        1.0, "scores are divided by it: below 1 likely tokens gain, above 1 they lose; 0 takes the best", at_least=0
+    )
+    top_k: int = setting(0, "only the k most probable tokens stay; 0 keeps all", at_least=0)
+    top_p: float = setting(
+        1.0, "of the most probable tokens as few stay as together reach this probability", above=0, at_most=1
+    )
+    seed: int = setting(0, "of the draws; the same seed gives the same text", at_least=0, below=2**32)
 
 
 def next_token_distribution(scores: Tensor, sampling: Sampling) -> Tensor:

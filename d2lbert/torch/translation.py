@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
+from d2lbert.config.settings import Settings, setting
 from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches, encode_source, pad_ids
 from d2lbert.errors import UserError
 from d2lbert.storage.files import writable_folder
@@ -46,37 +47,21 @@ def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoot
 
 
 @dataclass(frozen=True)
-class SequenceTraining:
-    """Settings of a run.
+class SequenceTraining(Settings):
+    """Settings of a run."""
 
-    Fields:
-        steps: steps of the optimiser.
-        tokens: positions of the targets in a batch, padding included.
-        learning_rate: its highest value, at the end of the warm-up.
-        warmup_steps: steps during which it rises; then it falls with the root of the number of steps.
-        label_smoothing: share of the probability that the loss asks to be spread over the vocabulary.
-        clip: the largest norm of the gradient.
-        evaluate_every: steps between two looks at the dev set; a checkpoint is written after each.
-        seed: of the order and of dropout.
-    """
+    kind: ClassVar[str] = "training"
 
-    steps: int = 1000
-    tokens: int = 2048
-    learning_rate: float = 1e-3
-    warmup_steps: int = 200
-    label_smoothing: float = 0.1
-    clip: float = 1.0
-    evaluate_every: int = 250
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "tokens", "learning_rate", "warmup_steps", "clip", "evaluate_every"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
-        if not 0 <= self.label_smoothing < 1:
-            raise UserError(f"training: label_smoothing is {self.label_smoothing}; it must be from 0 to below 1")
-        if not 0 <= self.seed < 2**32:
-            raise UserError(f"training: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+    steps: int = setting(1000, "steps of the optimiser", above=0)
+    tokens: int = setting(2048, "positions of the targets in a batch, padding included", above=0)
+    learning_rate: float = setting(1e-3, "highest learning rate, at the end of the warm-up", above=0)
+    warmup_steps: int = setting(200, "steps in which the rate rises; then it falls with their square root", above=0)
+    label_smoothing: float = setting(
+        0.1, "share of the probability that the loss asks to be spread over the vocabulary", at_least=0, below=1
+    )
+    clip: float = setting(1.0, "largest norm of the gradient", above=0)
+    evaluate_every: int = setting(250, "steps between two looks at the dev set, each with a checkpoint", above=0)
+    seed: int = setting(0, "of the order and of dropout", at_least=0, below=2**32)
 
 
 def train_sequences(

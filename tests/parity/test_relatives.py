@@ -190,7 +190,11 @@ def test_configurations_have_the_defaults_of_transformers() -> None:
 @pytest.mark.parametrize(
     ("config", "changes", "message"),
     [
-        (ALBERT, {"num_hidden_groups": 3}, "3 groups cannot share 4 layers"),
+        (
+            ALBERT,
+            {"num_hidden_groups": 3},
+            "3 groups do not divide num_hidden_layers 4; choose num_hidden_groups so that they do",
+        ),
         (ALBERT, {"embedding_size": 0}, "embedding_size is 0"),
         (DISTILBERT, {"type_vocab_size": 2}, "type_vocab_size is 2; it is 0 in every DistilBERT"),
         (DISTILBERT, {"layer_norm_eps": 1e-5}, "it is 1e-12 in every DistilBERT"),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import d2lbert
+
 PARTS = ("d2lbert", "data", "results", "pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT")
 PROGRAM = """
 from pathlib import Path
@@ -37,6 +39,11 @@ def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "elsewhere" / "installed")
     return folder / "elsewhere"
+
+
+def test_the_wheel_has_the_version_of_the_package(installed: Path) -> None:
+    (about,) = (installed / "installed").glob("*.dist-info")
+    assert about.name == f"d2lbert-{d2lbert.__version__}.dist-info"
 
 
 def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:

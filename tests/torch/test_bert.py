@@ -55,7 +55,7 @@ def test_round_trip_is_exact_and_ready_to_predict(folder: Path) -> None:
         ({"model_type": "t5"}, "model_type is 't5', which d2lbert does not compute"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"num_attention_heads": 3}, "3 heads do not divide hidden_size 8"),
-        ({"hidden_act": "swish"}, "unknown activation hidden_act 'swish'"),
+        ({"hidden_act": "swish"}, "configuration: unknown hidden_act 'swish'"),
         ({"hidden_size": "wide"}, "hidden_size is 'wide'; it must be of type int"),
     ],
 )

@@ -128,12 +128,12 @@ def test_another_configuration_is_one_line(tmp_path: Path, changes: dict[str, An
     ("changes", "message"),
     [
         ({"source_vocab_size": 40}, "share_embeddings wants one vocabulary, but the sizes are 40 and 41"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0; it is a rate"),
+        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0; it must be at least 0 and below 1"),
         ({"eos_token_id": 41}, "eos_token_id is 41, outside the vocabulary of 41"),
         ({"num_decoder_layers": 0}, "num_decoder_layers is 0; it must be at least 1"),
         ({"hidden_size": "16"}, "hidden_size is '16'; it must be of type int"),
         ({"norm_first": 1}, "norm_first is 1; it must be of type bool"),
-        ({"hidden_act": "tanh"}, "unknown activation hidden_act 'tanh'"),
+        ({"hidden_act": "tanh"}, "configuration: unknown hidden_act 'tanh'"),
     ],
 )
 def test_wrong_sizes_are_one_line(changes: dict[str, Any], message: str) -> None:

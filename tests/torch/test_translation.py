@@ -164,7 +164,7 @@ def test_what_cannot_be_resumed_is_one_line(tmp_path: Path) -> None:
     [
         ({"steps": 0}, "steps is 0; it must be above 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be above 0"),
-        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be from 0 to below 1"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be at least 0 and below 1"),
         ({"seed": -1}, "seed is -1"),
     ],
 )

@@ -14,11 +14,12 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from d2lbert.config.settings import Settings, setting
 from d2lbert.data.batching import Batch, choose_rows
 from d2lbert.data.pretraining.masking import Masking, MaskingRates
 from d2lbert.data.pretraining.next_sentence import Pairs, plan_pairs, plan_texts
@@ -28,42 +29,23 @@ from d2lbert.text import CLS, PAD, SEP
 
 
 @dataclass(frozen=True)
-class PretrainingSettings:
-    """How examples are made.
+class PretrainingSettings(Settings):
+    """How examples are made."""
 
-    Fields:
-        max_length: the most tokens of a pair, ``[CLS]`` and two ``[SEP]`` included.
-        batch_size: N, texts in a batch.
-        seed: of every random choice.
-        rates: how tokens are masked.
-        next_sentence: pairs; False for single texts.
-        short_share: share of pairs of a random smaller size.
-        static_copies: 0 draws pairs and masks anew in every epoch. The paper's data were written once, in 10 copies
-            with different masks: 10 comes back to the same batches every 10 epochs.
-        window: shards that are shuffled together, and held in memory: 8 of them take some 60 MB.
-        packed: several texts in a row instead of padding.
-    """
+    kind: ClassVar[str] = "pretraining"
 
-    max_length: int = 128
-    batch_size: int = 32
-    seed: int = 0
-    rates: MaskingRates = field(default_factory=MaskingRates)
-    next_sentence: bool = True
-    short_share: float = 0.1
-    static_copies: int = 0
-    window: int = 8
-    packed: bool = True
-
-    def __post_init__(self) -> None:
-        if self.max_length < 5:
-            raise UserError(f"pretraining: max_length is {self.max_length}; [CLS] a [SEP] b [SEP] needs 5")
-        for name in ("batch_size", "window"):
-            if getattr(self, name) < 1:
-                raise UserError(f"pretraining: {name} is {getattr(self, name)}; it must be at least 1")
-        if not 0 <= self.seed < 2**32:
-            raise UserError(f"pretraining: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
-        if not 0 <= self.short_share <= 1 or self.static_copies < 0:
-            raise UserError("pretraining: short_share is a share, from 0 to 1, and static_copies is 0 or more")
+    max_length: int = setting(128, "longest pair in tokens, [CLS] and two [SEP] included", at_least=5)
+    batch_size: int = setting(32, "texts, or pairs of them, in a batch", at_least=1)
+    seed: int = setting(0, "of the choice of examples and of masks", at_least=0, below=2**32)
+    rates: MaskingRates = setting(MaskingRates(), "how tokens are masked")
+    next_sentence: bool = setting(True, "pairs of texts, or single texts")
+    short_share: float = setting(0.1, "share of pairs of a random smaller size", at_least=0, at_most=1)
+    # The paper's data were written once, in 10 copies with different masks: as with 10 here.
+    static_copies: int = setting(
+        0, "epochs after which the same pairs and masks come back; 0: new ones in every epoch", at_least=0
+    )
+    window: int = setting(8, "shards that are shuffled together, and held in memory: 8 take some 60 MB", at_least=1)
+    packed: bool = setting(True, "several texts in a row instead of padding")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from d2lbert.data.batching import Batch
 from d2lbert.data.pretraining.batches import PretrainingSettings, TextData, Texts
+from d2lbert.data.pretraining.masking import MaskingRates
 from d2lbert.data.pretraining.shards import TokenShards
 from d2lbert.errors import UserError
 
@@ -43,14 +44,14 @@ class CausalData(TextData[CausalBatch]):
     Arguments are those of :class:`d2lbert.data.pretraining.batches.TextData`.
 
     Raises:
-        UserError: the split is empty, or the settings ask for pairs or whole words.
+        UserError: the split is empty, or the settings ask for pairs or say how to mask.
     """
 
     objectives = ("next_token",)
 
     def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
         super().__init__(shards, settings, split)
-        if settings.next_sentence or settings.rates.whole_words:
+        if settings.next_sentence or settings.rates != MaskingRates():
             raise UserError("a causal language model reads single texts and hides nothing: ask for no pairs, no masks")
 
     def _make_batch(self, texts: Texts, random: np.random.Generator) -> CausalBatch:

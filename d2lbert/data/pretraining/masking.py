@@ -9,34 +9,28 @@ Shape legend: T tokens, P chosen tokens, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from d2lbert.config.settings import Settings, setting
 from d2lbert.errors import UserError
 from d2lbert.text import MASK, SPECIAL_TOKENS, WordPiece
 
 
 @dataclass(frozen=True)
-class MaskingRates:
-    """How much is hidden, and how.
+class MaskingRates(Settings):
+    """How much is hidden, and how. What is chosen but neither masked nor replaced stays as it is."""
 
-    Fields:
-        chosen: share of the tokens that the model has to predict.
-        masked: share of the chosen that become ``[MASK]``.
-        replaced: share of the chosen that become a random piece. The rest stay.
-        whole_words: choose words, all pieces of each, instead of single pieces.
-    """
+    kind: ClassVar[str] = "masking"
 
-    chosen: float = 0.15
-    masked: float = 0.8
-    replaced: float = 0.1
-    whole_words: bool = False
+    chosen: float = setting(0.15, "share of the tokens that the model has to predict", at_least=0, at_most=1)
+    masked: float = setting(0.8, "share of those to predict that become [MASK]", at_least=0, at_most=1)
+    replaced: float = setting(0.1, "share of those to predict that become a random piece", at_least=0, at_most=1)
+    whole_words: bool = setting(False, "hide words, all pieces of each, instead of single pieces")
 
     def __post_init__(self) -> None:
-        for name in ("chosen", "masked", "replaced"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"masking: {name} is {getattr(self, name)}; it is a share, from 0 to 1")
+        super().__post_init__()
         if self.masked + self.replaced > 1 + 1e-9:
             raise UserError(f"masking: masked {self.masked} and replaced {self.replaced} add up to more than 1")
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from d2lbert.config.settings import Settings, setting
 from d2lbert.data.examples import Document
 from d2lbert.data.pretraining.corpus import read_documents
 from d2lbert.data.pretraining.tokenizing import CorpusTokenizer
@@ -47,23 +48,18 @@ class Shard(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """How a corpus becomes shards.
+class Preparation(Settings):
+    """How a corpus becomes shards."""
 
-    Fields:
-        dev_share: share of the documents that training never sees, for validation. A document's own text decides
-            whether it is one of them, so a second copy of it goes the same way.
-        shard_characters: a shard ends with the document that reaches so many characters.
-    """
+    kind: ClassVar[str] = "preparation"
 
-    dev_share: float = 0.01
-    shard_characters: int = _SHARD_CHARACTERS
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dev_share < 1:
-            raise UserError(f"preparation: dev_share is {self.dev_share}; it is a share of the documents, 0 to below 1")
-        if self.shard_characters < 1:
-            raise UserError(f"preparation: shard_characters is {self.shard_characters}; it must be at least 1")
+    # A document's own text decides whether it is held out, so a second copy of it goes the same way.
+    dev_share: float = setting(
+        0.01, "share of documents held out: training never sees them, validation does", at_least=0, below=1
+    )
+    shard_characters: int = setting(
+        _SHARD_CHARACTERS, "a shard ends with the document that reaches so many characters", at_least=1
+    )
 
 
 def prepare(

@@ -7,12 +7,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from tqdm import tqdm
 
+from d2lbert.config.settings import Settings, setting
 from d2lbert.data.elmo import SentenceBatches
 from d2lbert.errors import UserError
 from d2lbert.torch.elmo import BidirectionalLanguageModel
@@ -21,29 +22,17 @@ from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
 
 
 @dataclass(frozen=True)
-class LanguageModelTraining:
-    """Settings of a run.
+class LanguageModelTraining(Settings):
+    """Settings of a run."""
 
-    Fields:
-        epochs: passes over the sentences.
-        learning_rate: its highest value, after the warm-up.
-        warmup: share of all steps during which the learning rate rises.
-        clip: the largest norm of the gradient.
-        seed: of the order and of dropout.
-        save_every: steps between two checkpoints.
-    """
+    kind: ClassVar[str] = "training"
 
-    epochs: int = 2
-    learning_rate: float = 2e-3
-    warmup: float = 0.02
-    clip: float = 5.0
-    seed: int = 0
-    save_every: int = 500
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "learning_rate", "clip", "save_every"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
+    epochs: int = setting(2, "passes over the sentences", above=0)
+    learning_rate: float = setting(2e-3, "highest learning rate, after the warm-up", above=0)
+    warmup: float = setting(0.02, "share of all steps during which the learning rate rises", at_least=0, at_most=1)
+    clip: float = setting(5.0, "largest norm of the gradient", above=0)
+    seed: int = setting(0, "of the order and of dropout", at_least=0, below=2**32)
+    save_every: int = setting(500, "steps between two checkpoints", above=0)
 
 
 def train_language_model(

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from d2lbert.config.training import Training
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Tokenizer
-from d2lbert.torch.runtime import autocast, check_precision, seed_everything, to_tensors
+from d2lbert.torch.runtime import autocast, seed_everything, to_tensors
 from d2lbert.torch.training.evaluation import _arrange, check_lengths, compute_outputs
 from d2lbert.torch.training.losses import compute_loss
 from d2lbert.torch.training.optim import UncorrectedAdamW, decay_groups, layer_groups, linear_warmup_and_decay
@@ -34,61 +35,6 @@ from d2lbert.torch.training.resuming import (
     load_checkpoint,
     save_checkpoint,
 )
-
-
-@dataclass(frozen=True)
-class Training:
-    """Settings of a fine-tuning run. The defaults suit a 6-layer encoder and some thousand sentences.
-
-    Fields:
-        epochs: passes over the training examples.
-        batch_size: texts for one step.
-        learning_rate: its highest value, after the warm-up.
-        warmup: share of all steps during which the learning rate rises.
-        weight_decay: of matrices; biases and LayerNorm have none.
-        clip: the largest norm of the gradient.
-        max_length: the longest text, in tokens; the rest is cut off.
-        seed: of the order, of dropout and of the head's first weights.
-        packed: several texts in a row instead of padding.
-        layer_decay: factor on the learning rate from each layer to the one below; 1 for the same rate everywhere.
-        patience: stop after so many epochs without a better score on dev; 0 for never.
-        best_by: name of the score whose highest value chooses the best epoch; empty for the task's first.
-        balanced: let each label count inversely to its frequency in the training examples.
-        precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
-        bias_correction: of Adam's moments; without it the first steps are several times as long.
-    """
-
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float = 1e-4
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    max_length: int = 128
-    seed: int = 0
-    packed: bool = True
-    layer_decay: float = 1.0
-    patience: int = 0
-    best_by: str = ""
-    balanced: bool = False
-    precision: str = "auto"
-    bias_correction: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate", "clip"):
-            if not 0 < getattr(self, name) < math.inf:  # false for nan, too
-                raise UserError(f"training: {name} is {getattr(self, name)}; it must be above 0")
-        if not 0 < self.layer_decay <= 1:
-            raise UserError(f"training: layer_decay is {self.layer_decay}; it must be above 0, at most 1")
-        if self.patience < 0:
-            raise UserError(f"training: patience is {self.patience}; it must be 0 (off) or a number of epochs")
-        if not 0 <= self.warmup <= 1:
-            raise UserError(f"training: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
-        if self.max_length < 3:
-            raise UserError(f"training: max_length is {self.max_length}; [CLS], a token and [SEP] need 3")
-        if not 0 <= self.seed < 2**32:
-            raise UserError(f"training: seed is {self.seed}; it must be from 0 to {2**32 - 1}")
-        check_precision(self.precision)
 
 
 def fine_tune(

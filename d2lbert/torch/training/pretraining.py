@@ -15,11 +15,9 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from d2lbert.config.training import Pretraining
 from d2lbert.data.pretraining.batches import BEGINNING, Position, TextData, TrainingBatch
 from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
@@ -35,7 +34,7 @@ from d2lbert.storage import checkpoints
 from d2lbert.storage.files import read_json, write_text
 from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
-from d2lbert.torch.runtime import ahead, autocast, check_precision, compile_blocks, to_device, to_tensors
+from d2lbert.torch.runtime import ahead, autocast, compile_blocks, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
 from d2lbert.torch.training.log import TrainingLog
 from d2lbert.torch.training.losses import pretraining_losses
@@ -48,52 +47,6 @@ _STATE_FOLDER = "state"  # weights and moments
 _NUMBERS_FILE = "state.json"
 # What may change between a run and its continuation: it touches no weight.
 _MAY_CHANGE = ("tensorboard", "keep", "save_every", "log_every", "validate_every", "validation_batches")
-
-
-@dataclass(frozen=True)
-class Pretraining:
-    """Settings of a pretraining run. The defaults suit small models; BERT-base took 1e-4 and a million steps.
-
-    Fields:
-        steps: updates of the weights.
-        accumulation: batches that make one step; many processes share them.
-        learning_rate: its highest value, after the warm-up.
-        warmup: share of all steps during which the learning rate rises.
-        weight_decay: of matrices; biases and LayerNorm have none.
-        clip: the largest norm of the gradient.
-        seed: of the first weights and of dropout.
-        precision: of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16.
-        log_every, validate_every, save_every: steps between two of each.
-        validation_batches: of held-out documents, at most; the same ones each time.
-        keep: how many checkpoints stay.
-        tensorboard: write the log for TensorBoard, too.
-        compiled: let ``torch.compile`` make kernels for the blocks. It takes a minute or more, and pays on a GPU.
-    """
-
-    steps: int = 1000
-    accumulation: int = 1
-    learning_rate: float = 5e-4
-    warmup: float = 0.05
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    seed: int = 0
-    precision: str = "auto"
-    log_every: int = 10
-    validate_every: int = 500
-    save_every: int = 500
-    validation_batches: int = 50
-    keep: int = 3
-    tensorboard: bool = False
-    compiled: bool = False
-
-    def __post_init__(self) -> None:
-        above_zero = ("steps", "accumulation", "learning_rate", "clip", "log_every", "validate_every", "save_every")
-        for name in (*above_zero, "validation_batches", "keep"):
-            if not 0 < getattr(self, name) < math.inf:  # false for nan, too
-                raise UserError(f"pretraining: {name} is {getattr(self, name)}; it must be above 0")
-        if not 0 <= self.warmup <= 1:
-            raise UserError(f"pretraining: warmup is {self.warmup}; it is a share of the steps, from 0 to 1")
-        check_precision(self.precision)
 
 
 class Pretrainable(Protocol):

@@ -68,10 +68,11 @@ def test_texts_begin_and_end_as_they_should(shards: TokenShards) -> None:
         assert (batch.next_ids == sep).sum() == len(batch.rows.starts)  # the end is asked for, too
 
 
-def test_pairs_and_whole_words_are_refused(shards: TokenShards) -> None:
+def test_pairs_and_masks_are_refused(shards: TokenShards) -> None:
     for wrong in (
         PretrainingSettings(),
         PretrainingSettings(next_sentence=False, rates=MaskingRates(whole_words=True)),
+        PretrainingSettings(next_sentence=False, rates=MaskingRates(chosen=0.3)),
     ):
         with pytest.raises(UserError, match="reads single texts and hides nothing"):
             CausalData(shards, wrong)

@@ -1,0 +1,61 @@
+"""Settings of the training loops that the command line starts: without a framework, so that ``--help`` needs none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from d2lbert.config.settings import Settings, setting
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+_PRECISION = "of the forward pass: auto (bfloat16 on an NVIDIA GPU, else float32), float32 or bfloat16"
+
+
+@dataclass(frozen=True)
+class Training(Settings):
+    """Settings of a fine-tuning run. The defaults suit a 6-layer encoder and some thousand sentences."""
+
+    kind: ClassVar[str] = "training"
+
+    epochs: int = setting(3, "passes over the training examples", above=0)
+    batch_size: int = setting(32, "texts for one step", above=0)
+    learning_rate: float = setting(1e-4, "highest learning rate, after the warm-up", above=0)
+    warmup: float = setting(0.1, "share of all steps during which the learning rate rises", at_least=0, at_most=1)
+    weight_decay: float = setting(0.01, "of matrices; biases and LayerNorm have none", at_least=0)
+    clip: float = setting(1.0, "largest norm of the gradient", above=0)
+    max_length: int = setting(128, "longest text in tokens, [CLS] and [SEP] included; the rest is cut off", at_least=3)
+    seed: int = setting(0, "of the order, of dropout and of the head's first weights", at_least=0, below=2**32)
+    packed: bool = setting(True, "several texts in a row instead of padding")
+    layer_decay: float = setting(
+        1.0, "factor on the learning rate from each layer to the one below; 1: the same everywhere", above=0, at_most=1
+    )
+    patience: int = setting(0, "stop after so many epochs without a better score on dev; 0: never", at_least=0)
+    best_by: str = setting("", "score that chooses the best epoch, such as f1; by default the task's first")
+    balanced: bool = setting(False, "let rare labels count more: inversely to their frequency in the training examples")
+    precision: str = setting("auto", _PRECISION, one_of=PRECISIONS)
+    bias_correction: bool = setting(True, "of Adam's moments; without it the first steps are several times as long")
+
+
+@dataclass(frozen=True)
+class Pretraining(Settings):
+    """Settings of a pretraining run. The defaults suit small models; BERT-base took 1e-4 and a million steps."""
+
+    kind: ClassVar[str] = "pretraining"
+
+    steps: int = setting(1000, "updates of the weights", above=0)
+    accumulation: int = setting(1, "batches that make one step; many processes share them", above=0)
+    learning_rate: float = setting(5e-4, "highest learning rate, after the warm-up", above=0)
+    warmup: float = setting(0.05, "share of all steps during which the learning rate rises", at_least=0, at_most=1)
+    weight_decay: float = setting(0.01, "of matrices; biases and LayerNorm have none", at_least=0)
+    clip: float = setting(1.0, "largest norm of the gradient", above=0)
+    seed: int = setting(0, "of the first weights and of dropout", at_least=0, below=2**32)
+    precision: str = setting("auto", _PRECISION, one_of=PRECISIONS)
+    log_every: int = setting(10, "steps between two lines of the log", above=0)
+    validate_every: int = setting(500, "steps between two looks at held-out documents", above=0)
+    save_every: int = setting(500, "steps between two checkpoints", above=0)
+    validation_batches: int = setting(50, "batches of held-out documents, at most; the same ones each time", above=0)
+    keep: int = setting(3, "how many checkpoints stay", above=0)
+    tensorboard: bool = setting(False, "write the log for TensorBoard, too")
+    compiled: bool = setting(
+        False, "let torch.compile make kernels for the blocks; takes a minute or more, and pays on a GPU"
+    )

@@ -1,0 +1,214 @@
+"""Options come from the settings: none is lost, none has a default of its own, and what is given arrives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from cli_support import complaint, finetune_command, run
+
+from d2lbert import UserError, cli
+from d2lbert.commands import pretrain
+from d2lbert.commands.options import options_from_settings
+from d2lbert.config.settings import Settings, setting
+from d2lbert.config.training import Pretraining, Training
+from d2lbert.data.pretraining.batches import PretrainingSettings
+from d2lbert.data.pretraining.masking import MaskingRates
+from d2lbert.data.pretraining.shards import Preparation
+from d2lbert.torch.training import finetuning
+
+# Options and defaults that users know: they stay, whatever becomes of the settings.
+PROMISED = {
+    "finetune": {
+        "--model": None, "--train": None, "--dev": None, "--out": None, "--format": None, "--epochs": 3,
+        "--batch-size": 32, "--lr": 1e-4, "--seed": 0, "--max-length": None, "--layer-decay": 1.0, "--patience": 0,
+        "--best-by": "", "--balanced": False, "--precision": "auto", "--resume": False,
+    },
+    "pretrain": {
+        "--corpus": None, "--out": None, "--config": "tiny", "--model": "bert", "--steps": 1000, "--resume": False,
+        "--seed": 0, "--prepare": False, "--vocab": None, "--vocab-size": 30522, "--cased": False, "--dev-share": 0.01,
+        "--workers": 1, "--engine": "processes", "--max-length": 128, "--batch-size": 32, "--accumulation": 1,
+        "--lr": 5e-4, "--dropout": 0.1, "--initializer-range": 0.02, "--precision": "auto", "--whole-words": False,
+        "--next-sentence": True, "--no-next-sentence": True, "--static-copies": 0, "--save-every": 500, "--keep": 3,
+        "--tensorboard": False, "--compile": False, "--sharded": False,
+    },
+}  # fmt: skip
+CLASSES = {"finetune": (Training,), "pretrain": (Pretraining, PretrainingSettings, MaskingRates, Preparation)}
+
+
+def _options(command: str) -> dict[str, Any]:
+    """Return what typer knows of each option, by all that may be typed for it."""
+    found = typer.main.get_command(cli.app).commands[command].params  # type: ignore[attr-defined]
+    return {name: one for one in found for name in (*one.opts, *one.secondary_opts)}
+
+
+@pytest.mark.parametrize("command", PROMISED)
+def test_known_options_keep_names_and_defaults(command: str) -> None:
+    options = _options(command)
+    for name, default in PROMISED[command].items():
+        assert (options[name].default or None) == (default or None), name
+        assert type(options[name].default) is type(default) or not default, name
+
+
+@pytest.mark.parametrize("command", CLASSES)
+def test_every_setting_is_an_option_with_its_default_and_meaning(command: str) -> None:
+    by_field = {one.name: one for one in _options(command).values()}
+    for settings in CLASSES[command]:
+        for field in fields(settings):
+            if isinstance(field.default, Settings):
+                assert field.name not in by_field  # but each of its own fields is
+                continue
+            if (settings, field.name) == (Training, "max_length"):
+                continue  # the command's own: its default is that of the task
+            assert by_field[field.name].default == field.default, field.name
+            assert settings.meanings[field.name].meaning in by_field[field.name].help
+
+
+def test_help_tells_the_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("TERMINAL_WIDTH", "250")
+    shown = run("pretrain", "--help").stdout
+    assert "share of all steps during which the learning rate rises" in shown
+    assert "--no-next-sentence" in shown
+    assert "[CLS] and two [SEP] included" in shown
+
+
+def test_what_is_given_to_finetune_arrives(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def look(*arguments: Any, **_: Any) -> None:
+        seen.extend(one for one in arguments if isinstance(one, Training))
+        raise UserError("seen enough")
+
+    monkeypatch.setattr(finetuning, "fine_tune", look)
+    given = ("--lr", "0.002", "--warmup", "0", "--no-packed", "--no-bias-correction", "--balanced")
+    command = finetune_command(encoder, train_file, tmp_path / "one", *given, "--max-length", "20")
+    assert "seen enough" in complaint(*command)
+    wanted = {"learning_rate": 0.002, "warmup": 0, "packed": False, "bias_correction": False, "balanced": True}
+    assert seen == [Training(max_length=20, **wanted)]
+    assert "seen enough" in complaint(*finetune_command(encoder, train_file, tmp_path / "two"))
+    assert seen[1] == Training()
+
+
+def test_what_is_given_to_pretrain_arrives(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def look(*arguments: Any) -> None:
+        seen.extend(one for one in arguments if isinstance(one, Pretraining | PretrainingSettings))
+        raise UserError("seen enough")
+
+    monkeypatch.setattr(pretrain, "_trainer", look)
+    corpus = str(root / "data" / "samples" / "wikipedia_en" / "dev.txt")
+    start = ("pretrain", "--corpus", corpus, "--vocab-size", "200", "--out", str(tmp_path / "out"))
+    given = ("--seed", "7", "--masking-share", "0.3", "--short-share", "0", "--compile", "--clip", "2", "--window", "3")
+    assert "seen enough" in run(*start, *given).stderr
+    examples = PretrainingSettings(seed=7, rates=MaskingRates(chosen=0.3), short_share=0.0, window=3)
+    assert {type(one): one for one in seen} == {
+        Pretraining: Pretraining(seed=7, compiled=True, clip=2.0),
+        PretrainingSettings: examples,
+    }
+
+
+@pytest.mark.parametrize("command", CLASSES)
+def test_a_number_that_cannot_be_is_one_line(command: str, tmp_path: Path) -> None:
+    start = {
+        "finetune": ("classification", "--model", "minilm", "--train", "sst2", "--dev", "sst2"),
+        "pretrain": ("--corpus", "nowhere"),
+    }[command]
+    of_fields = {field.name: one.kind for one in CLASSES[command] for field in fields(one)}
+    numbers = {name: one for name, one in _options(command).items() if type(one.default) in (int, float)}
+    checked = {name: one for name, one in numbers.items() if one.name in of_fields}
+    assert len(checked) >= 8
+    for name, option in checked.items():
+        line = complaint(command, *start, "--out", tmp_path / "out", name, "-1")
+        assert line.startswith(f"d2lbert: {of_fields[option.name]}: {option.name} is -1"), line
+        assert "should be a valid" in complaint(command, *start, "--out", tmp_path / "out", name, "much")
+    assert not (tmp_path / "out").exists()
+
+
+@dataclass(frozen=True)
+class One(Settings):
+    """Settings of a test."""
+
+    seed: int = setting(3, "of the one", at_least=0)
+    size: int = setting(1, "how large", at_least=1)
+    on: bool = setting(True, "or off")
+
+
+@dataclass(frozen=True)
+class Other(Settings):
+    """More settings."""
+
+    seed: int = setting(3, "of the other", at_least=0)
+    inner: One = setting(One(), "a part")
+
+
+@dataclass(frozen=True)
+class Odd(Settings):
+    """Settings with another default."""
+
+    seed: int = setting(4, "of the odd one", at_least=0)
+
+
+def _app(command: Any) -> typer.Typer:
+    app = typer.Typer()
+    app.command()(command)
+    return app
+
+
+def test_one_name_in_two_classes_is_one_option_and_a_parameter_comes_first() -> None:
+    calls = []
+
+    @options_from_settings({"on": "--light"})
+    def command(one: One, other: Other, size: Annotated[int, typer.Option("--size")] = 9) -> None:
+        """Do nothing."""
+        calls.append((one, other, size))
+
+    _app(command)(["--seed", "5", "--no-light"], standalone_mode=False)
+    assert calls == [(One(seed=5, size=1, on=False), Other(seed=5), 9)]
+    (seed,) = (one for one in typer.main.get_command(_app(command)).params if one.name == "seed")
+    assert seed.help == "of the one; of the other"  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="settings: seed is -5"):
+        _app(command)(["--seed", "-5"], standalone_mode=False)
+
+
+def test_two_defaults_of_one_name_are_refused() -> None:
+    def command(one: One, odd: Odd) -> None:
+        """Do nothing."""
+
+    with pytest.raises(ValueError, match="seed has two defaults"):
+        options_from_settings({})(command)
+
+
+def test_what_a_wrong_command_line_raises() -> None:
+    assert issubclass(typer.BadParameter, cli.CommandLineError)
+    assert not issubclass(UserError, cli.CommandLineError)
+    assert not issubclass(RuntimeError, cli.CommandLineError)
+    assert "No such command 'finetun'" in complaint("finetun")
+    assert "No such option" in complaint("finetune", "--epoch", "3")
+    assert "--epochs" in complaint("finetune", "--epochs")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "wanted"),
+    [((), "typer.BadParameter.__bases__"), (("typer._click",), "[__import__('click').UsageError]")],
+)
+def test_older_versions_of_typer(hidden: tuple[str, ...], wanted: str) -> None:
+    """Without the public name the exception of the copy of click is found; without the copy, that of click."""
+    pytest.importorskip("click")
+    program = (
+        f"import sys, typer; vars(typer).pop('TyperException', None)\n"
+        f"expected = {wanted}[0]\n"
+        f"sys.modules.update(dict.fromkeys({hidden!r}))\n"
+        "from d2lbert import cli\n"
+        "print(issubclass(expected, cli.CommandLineError), cli.CommandLineError.__name__)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout == "True ClickException\n", result.stderr
