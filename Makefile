@@ -20,12 +20,12 @@ notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outp
 	$(RUN) -m pytest -q --nbval-lax chapters
 
 bench: .venv/ready  ## side-by-side timings; writes results/. The other scripts of benchmarks/ train, some for hours
-	for name in packed_inference sequence_training pretraining_data pretraining_step finetuning_speed; do $(RUN) benchmarks/$$name.py || exit 1; done
+	for name in bert.packed_inference translation.training_speed pretraining.data pretraining.step finetuning.speed; do $(RUN) -m benchmarks.$$name || exit 1; done
 
 glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a day on two cores; needs D2LBERT_DATA
-	$(RUN) benchmarks/glue.py
-	$(RUN) benchmarks/pretraining_value.py --model data/checkpoints/d2lbert-tiny
-	$(RUN) benchmarks/finetune_tasks.py --tasks sst2 cola mrpc stsb_en rte sick
+	$(RUN) -m benchmarks.finetuning.glue
+	$(RUN) -m benchmarks.pretraining.value --model data/checkpoints/d2lbert-tiny
+	for name in sst2 cola mrpc stsb_en rte sick; do $(RUN) -m benchmarks.finetuning.$$name || exit 1; done
 
 soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/system/commands/test_pretrain.py -k killed

@@ -101,9 +101,11 @@ def device() -> dict[str, Any]:
 def _command() -> str:
     """Return the command line, of absolute paths only the names: they tell where one machine keeps its files."""
     script = Path(sys.argv[0]).resolve()
-    inside = script.relative_to(ROOT) if script.is_relative_to(ROOT) else Path(script.name)
+    called = [script.name]
+    if script.is_relative_to(ROOT):
+        called = ["-m", ".".join(script.relative_to(ROOT).with_suffix("").parts)]
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    return " ".join(["python", str(inside), *words])
+    return " ".join(["python", *called, *words])
 
 
 def _commit() -> str:

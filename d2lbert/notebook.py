@@ -52,7 +52,11 @@ def results(name: str) -> dict[str, Any]:
 
 
 def benchmark(name: str, *arguments: str) -> None:
-    """Run ``benchmarks/<name>.py`` of the checkout that the notebook lies in; it writes its result file.
+    """Run ``benchmarks/<name>.py`` of the checkout that the notebook lies in; it writes ``results/<name>.json``.
+
+    Args:
+        name: ``topic/run``, as for :func:`results`.
+        arguments: of the script's command line; a relative path begins at the root of the checkout, where it is run.
 
     Raises:
         UserError: no checkout, or the script failed; what it said stands above.
@@ -60,7 +64,8 @@ def benchmark(name: str, *arguments: str) -> None:
     relative = Path("benchmarks") / f"{name}.py"
     for folder in (Path.cwd(), *Path.cwd().parents):
         if (folder / relative).is_file():
-            if subprocess.run([sys.executable, str(folder / relative), *arguments]).returncode:
+            module = ".".join(relative.with_suffix("").parts)
+            if subprocess.run([sys.executable, "-m", module, *arguments], cwd=folder).returncode:
                 raise UserError(f"{relative} failed: its last lines say why")
             return
     raise UserError(f"no {relative} here: run this notebook inside a checkout of d2lbert")

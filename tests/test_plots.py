@@ -51,16 +51,19 @@ def test_missing_result_says_where_to_run() -> None:
 
 
 def test_a_benchmark_of_the_checkout_runs_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "topic").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "__init__.py").touch()
+    (tmp_path / "benchmarks" / "shared.py").write_text("NAME = 'written'")
     (tmp_path / "chapters").mkdir()
     script = (
-        "import pathlib, sys\npathlib.Path('written').write_text(' '.join(sys.argv[1:]))\nsys.exit('bad' in sys.argv)"
+        "import pathlib, sys\nfrom benchmarks.shared import NAME\n"
+        "pathlib.Path(NAME).write_text(' '.join(sys.argv[1:]))\nsys.exit('bad' in sys.argv)"
     )
-    (tmp_path / "benchmarks" / "some.py").write_text(script)
+    (tmp_path / "benchmarks" / "topic" / "some.py").write_text(script)
     monkeypatch.chdir(tmp_path / "chapters")
-    notebook.benchmark("some", "--sets", "rte")
-    assert (tmp_path / "chapters" / "written").read_text() == "--sets rte"
-    with pytest.raises(UserError, match=r"benchmarks/some\.py failed"):
-        notebook.benchmark("some", "bad")
-    with pytest.raises(UserError, match=r"no benchmarks/other\.py here"):
-        notebook.benchmark("other")
+    notebook.benchmark("topic/some", "--sets", "rte")
+    assert (tmp_path / "written").read_text() == "--sets rte"
+    with pytest.raises(UserError, match=r"benchmarks/topic/some\.py failed"):
+        notebook.benchmark("topic/some", "bad")
+    with pytest.raises(UserError, match=r"no benchmarks/topic/other\.py here"):
+        notebook.benchmark("topic/other")

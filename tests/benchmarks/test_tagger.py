@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from tagger import BiLstmCrf
+
+from benchmarks.tagger import BiLstmCrf
 
 
 def test_padding_changes_nothing() -> None:

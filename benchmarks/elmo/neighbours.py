@@ -1,0 +1,84 @@
+"""Nearest neighbours of "play" in context: ELMo's vectors of the word in all sentences of a corpus that have it.
+
+For each query sentence, and for every layer, the corpus sentences whose "play" has the highest cosine with that of the
+query (Peters et al. 2018, table 4). Beside them what a table of word vectors gives: GloVe's neighbours of the word.
+
+    python -m benchmarks.elmo.neighbours    # needs D2LBERT_DATA for the real text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.command_line import command_line
+from benchmarks.record import Record
+from d2lbert import data
+from d2lbert.data.elmo import read_sentences
+from d2lbert.data.glove import glove
+from d2lbert.tasks.similarity import WordVectors
+from d2lbert.torch.elmo import Elmo
+from d2lbert.zoo import locate
+
+WORD = "play"
+QUERIES = (
+    "The theatre showed a new play by a young writer .",
+    "She wrote the play in two months .",
+    "The children play in the garden .",
+    "He will play for the national team .",
+)
+LONGEST = 40  # words; longer sentences are left out, for they could not be shown
+BATCH = 64
+
+
+def vectors(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """Return the unit vectors of the first "play" of each sentence, after every layer: (S, layers, 2 D)."""
+    found = []
+    for start in range(0, len(sentences), BATCH):
+        chunk = sentences[start : start + BATCH]
+        for words, layers in zip(chunk, elmo.embed(chunk), strict=True):
+            found.append(layers[:, words.index(WORD)])
+    stacked = np.stack(found)
+    unit: np.ndarray = stacked / np.linalg.norm(stacked, axis=-1, keepdims=True)
+    return unit
+
+
+def neighbours(
+    query: np.ndarray, corpus: np.ndarray, sentences: Sequence[Sequence[str]], k: int
+) -> list[dict[str, Any]]:
+    """Return the k sentences whose vector (2 D,) has the highest cosine with the query's."""
+    cosines = corpus @ query
+    best = np.argsort(-cosines, kind="stable")[:k]
+    return [{"sentence": " ".join(sentences[place]), "cosine": float(cosines[place])} for place in best]
+
+
+def main() -> None:
+    """Embed, compare, write ``results/elmo/neighbours.json``."""
+    parser = command_line(__doc__)
+    parser.add_argument("--k", type=int, default=3, help="neighbours of each query")
+    options = parser.parse_args()
+    record = Record("elmo/neighbours", ["torch", "numpy", "d2lbert"])
+    text = read_sentences(data.read("wikipedia_en", "train"), 10**9)
+    sentences = [words for words in text if WORD in words and len(words) <= LONGEST]
+    elmo = Elmo.from_pretrained(locate("elmo-small"))
+    corpus, queries = vectors(elmo, sentences), vectors(elmo, [query.split() for query in QUERIES])
+    found = []
+    for number, query in enumerate(QUERIES):
+        layers = range(1, corpus.shape[1])  # at layer 0 all uses are one point
+        nearest = {
+            str(layer): neighbours(queries[number, layer], corpus[:, layer], sentences, options.k) for layer in layers
+        }
+        found.append({"query": query, "layers": nearest})
+    record.write(
+        {"queries": found, "glove": [word for word, _ in WordVectors(*glove()).nearest(WORD, 8)]},
+        data="wikipedia_en",
+        sample=data.is_sample("wikipedia_en"),
+        sentences=len(sentences),
+        model="elmo-small",
+    )
+
+
+if __name__ == "__main__":
+    main()
