@@ -83,17 +83,14 @@ def finetune(
             raise
         print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    # After epoch, loss, seconds and speed come the scores, the first first.
-    score = settings.best_by or list(history[0])[4]
-    best = max(history, key=lambda record: record[score])
-    if "best_threshold" in best:
-        trained.null_threshold = best["best_threshold"]
     _save(trained.cpu(), tokenizer, history, workplace, out)
     if checkpoint is not None:
         shutil.rmtree(checkpoint)
     for record in history:
-        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
-    print(json.dumps(best))
+        print(
+            f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {history.best_by} {record[history.best_by]:.4f}"
+        )
+    print(json.dumps(history.best))
 
 
 def evaluate(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,6 +65,10 @@ class Task(Protocol):
         self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
         """Turn the outputs into one answer an example, for a reader and for JSON."""
+
+    def settle(self, model: Any, record: Mapping[str, float]) -> None:
+        """Give a trained model what its best epoch has found beside weights, such as a threshold; mostly nothing."""
+        return None
 
 
 def encode_texts(

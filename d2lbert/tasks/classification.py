@@ -9,11 +9,11 @@ import numpy as np
 
 from d2lbert import metrics
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import Input, Loss, encode_texts, places_of, softmax
+from d2lbert.tasks.base import Input, Loss, Task, encode_texts, places_of, softmax
 from d2lbert.text import Encoding, Tokenizer
 
 
-class Classification:
+class Classification(Task):
     """Classify a sentence. The order of ``labels`` is the order of the logits."""
 
     loss = Loss.LABEL

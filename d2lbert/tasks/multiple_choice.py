@@ -13,11 +13,11 @@ import numpy as np
 
 from d2lbert.data.examples import ChoiceQuestion
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import Input, Loss, encode_texts, softmax
+from d2lbert.tasks.base import Input, Loss, Task, encode_texts, softmax
 from d2lbert.text import Tokenizer
 
 
-class MultipleChoice:
+class MultipleChoice(Task):
     """Choose the text that fits a premise best. The model has one output for every text, whatever stands in it."""
 
     loss = Loss.CHOICE

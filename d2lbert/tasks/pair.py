@@ -13,7 +13,7 @@ import numpy as np
 from d2lbert import metrics
 from d2lbert.data.examples import Pair, ScoredPair
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import Input, Loss, encode_texts
+from d2lbert.tasks.base import Input, Loss, Task, encode_texts
 from d2lbert.tasks.classification import Classification
 from d2lbert.text import Encoding, Tokenizer
 
@@ -30,7 +30,7 @@ class PairClassification(Classification):
         return _encode(examples, tokenizer, max_length)
 
 
-class PairRegression:
+class PairRegression(Task):
     """Give a pair of texts a score, on the scale of the training examples (0 to 5 in the STS benchmark)."""
 
     loss = Loss.SCORE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from d2lbert import metrics
 from d2lbert.data.examples import Question
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import IGNORED, Input, Loss
+from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.tasks.windows import Window, cut_into_windows, most_context
 from d2lbert.text import Encoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
@@ -57,7 +57,7 @@ class Found:
         return self.null - self.spans[0].score
 
 
-class QuestionAnswering:
+class QuestionAnswering(Task):
     """Find the words of a text that answer a question.
 
     Args:
@@ -90,6 +90,11 @@ class QuestionAnswering:
     def of(cls, examples: Sequence[Question]) -> QuestionAnswering:
         """Return the task of the examples: with empty answers if one of them has no answer in its text."""
         return cls(null_threshold=0.0 if any(example.answers == () for example in examples) else None)
+
+    def settle(self, model: Any, record: Mapping[str, float]) -> None:
+        """Give a trained model the threshold for "no answer" that was best on dev."""
+        if self.null_threshold is not None:
+            model.null_threshold = record["best_threshold"]
 
     def inputs(self, examples: Sequence[Question], tokenizer: Tokenizer, max_length: int) -> list[Input]:
         """Return one input a window, with the first answer as target: the places of its first and its last token.
@@ -175,14 +180,14 @@ class QuestionAnswering:
         spans: list[Span] = []
         totals = []
         for one, output, mine in zip(inputs, outputs, owned, strict=True):
-            scores = self._span_scores(output[_first_of_text(one) : -1], mine)  # (C, C)
+            scores = self.span_scores(output[_first_of_text(one) : -1], mine)  # (C, C)
             totals.append(_log_sum_exp(scores))
             spans += self._best_of_window(example.context, one, scores)
         spans.sort(key=lambda span: -span.score)
         null = min(float(output[0].sum()) for output in outputs)
         return Found(self._distinct(example, spans), null, _log_sum_exp(np.array(totals)))
 
-    def _span_scores(self, logits: np.ndarray, mine: np.ndarray) -> np.ndarray:
+    def span_scores(self, logits: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """Return the score of each span (first, last), (C, C) for the C pieces of a window; -inf for no span."""
         places = np.arange(len(logits))
         length = places[None, :] - places[:, None] + 1

@@ -15,12 +15,12 @@ import numpy as np
 from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.readers.tag_schemes import entities, split_tag
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import IGNORED, Input, Loss, places_of, softmax
+from d2lbert.tasks.base import IGNORED, Input, Loss, Task, places_of, softmax
 from d2lbert.text import Encoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
 
-class Tagging:
+class Tagging(Task):
     """Tag words in the scheme IOB2. The order of ``labels`` is the order of the logits."""
 
     loss = Loss.TOKENS

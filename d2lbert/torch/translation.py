@@ -5,8 +5,6 @@ Shape legend: B pairs of a batch, M length of the source, L length of the target
 
 from __future__ import annotations
 
-import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,9 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from tqdm import tqdm
 
 from d2lbert.config.settings import Settings, setting
 from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches, encode_source, pad_ids
@@ -26,7 +23,9 @@ from d2lbert.storage.files import writable_folder
 from d2lbert.text import BytePairEncoding
 from d2lbert.torch.generation import Decodable, beam_search
 from d2lbert.torch.runtime import seed_everything
-from d2lbert.torch.training.optim import inverse_square_root_decay
+from d2lbert.torch.training.log import progress_bar
+from d2lbert.torch.training.losses import check_finite
+from d2lbert.torch.training.optim import descend, inverse_square_root_decay, scale_rates
 from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
 
 _EVALUATION_TOKENS = 4096
@@ -101,14 +100,12 @@ def train_sequences(
     if resume and path is not None:
         run = _resume(path, model, optimizer, same)
     began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
-    with tqdm(total=settings.steps, initial=run.step, disable=not progress, file=sys.stderr, unit="step") as bar:
+    with progress_bar(settings.steps, run.step, progress) as bar:
         while run.step < settings.steps:
             epoch, used = divmod(run.step, len(batches))
             for batch in islice(batches.epoch(epoch), used, used + settings.steps - run.step):
-                for group in optimizer.param_groups:
-                    factor = inverse_square_root_decay(run.step, settings.warmup_steps)
-                    group["lr"] = settings.learning_rate * factor
-                losses += _step(model, batch, optimizer, settings, device)
+                scale_rates(optimizer, inverse_square_root_decay(run.step, settings.warmup_steps))
+                losses += train_step(model, batch, optimizer, settings, device)
                 run.step += 1
                 run.tokens += batch.num_tokens
                 bar.update()
@@ -135,7 +132,7 @@ class _Run:
     best: dict[str, Tensor] = field(default_factory=dict)
 
 
-def _step(
+def train_step(
     model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: Any
 ) -> Tensor:
     """Take one step of gradient descent and return the loss."""
@@ -143,19 +140,14 @@ def _step(
     source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
     logits = model(source_ids, target_ids[:, :-1], source_mask).logits  # (B, L - 1, V)
     loss = label_smoothing_loss(logits, target_ids[:, 1:], target_mask[:, 1:], settings.label_smoothing)
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-    optimizer.step()
-    return loss.detach()
+    return descend(loss, model, optimizer, settings.clip)
 
 
 def _look(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, device: Any) -> None:
     """Add a record to the history, and keep the weights if they are the best so far."""
     before = int(run.history[-1]["step"]) if run.history else 0
     loss = losses / (run.step - before)
-    if not math.isfinite(loss):
-        raise UserError(f"the loss became {loss}: lower the learning rate")
+    check_finite(loss, run.step)
     dev_loss = evaluate_sequences(model, dev, device)
     if not run.history or dev_loss < min(record["dev_loss"] for record in run.history):
         run.best = {name: value.detach().clone() for name, value in model.state_dict().items()}

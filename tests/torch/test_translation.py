@@ -176,5 +176,5 @@ def test_wrong_settings_are_one_line(change: dict[str, Any], message: str) -> No
 def test_a_loss_that_is_no_number_is_one_line() -> None:
     model = _model("seq2seq")
     torch.nn.init.constant_(model.output.bias, float("nan"))
-    with pytest.raises(UserError, match="the loss became nan: lower the learning rate"):
+    with pytest.raises(UserError, match=r"the loss became nan at step \d+: lower the learning rate"):
         _train(model)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
-from tqdm import tqdm
 
 from d2lbert.config.settings import Settings, setting
 from d2lbert.data.elmo import SentenceBatches
-from d2lbert.errors import UserError
 from d2lbert.torch.elmo import BidirectionalLanguageModel
-from d2lbert.torch.training.optim import linear_warmup_and_decay
+from d2lbert.torch.training.log import progress_bar
+from d2lbert.torch.training.losses import check_finite
+from d2lbert.torch.training.optim import descend, linear_warmup_and_decay, scale_rates
 from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
 
 
@@ -51,17 +49,16 @@ def train_language_model(
         a sampled softmax the loss is that of the samples; :func:`perplexities` measures the full one.)
 
     Raises:
-        UserError: the checkpoint is of another run, or the loss is no longer finite.
+        UserError: the checkpoint is of another run, or the loss is not finite.
     """
     device = next(model.parameters()).device
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     plans = [batches.plan(settings.seed + epoch) for epoch in range(settings.epochs)]
     steps = sum(map(len, plans))
     warmup = int(settings.warmup * steps)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
     torch.manual_seed(settings.seed)
     same = {**asdict(settings), "sentences": len(batches.sentences), "vocabulary": len(batches.vocabulary)}
-    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer}
     done, words, seconds, history = 0, 0, 0.0, []
     saved = load_checkpoint(folder, same) if folder is not None else None
     if saved is not None:
@@ -70,15 +67,16 @@ def train_language_model(
         done, words, seconds, history = saved["progress"]
     model.train()
     sums, since, began = [0.0, 0.0], 0, time.perf_counter() - seconds
-    with tqdm(total=steps, initial=done, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
+    with progress_bar(steps, done, progress) as bar:
         for step, rows in enumerate((rows for plan in plans for rows in plan), start=1):
             if step <= done:
                 continue
             batch = batches.batch(rows)
             losses = model(*(torch.from_numpy(array).to(device) for array in batch))
-            _descend(sum(loss.mean() for loss in losses), model, optimizer, settings.clip)
-            schedule.step()
-            sums = [total + float(loss.detach().sum()) for total, loss in zip(sums, losses, strict=True)]
+            scale_rates(optimizer, linear_warmup_and_decay(step - 1, warmup, steps))
+            total = descend(torch.stack([loss.mean() for loss in losses]).sum(), model, optimizer, settings.clip)
+            check_finite(float(total), step)
+            sums = [before + float(loss.detach().sum()) for before, loss in zip(sums, losses, strict=True)]
             since, words = since + len(losses[0]), words + len(losses[0])
             bar.update()
             if step % settings.save_every == 0 or step == steps:
@@ -91,15 +89,6 @@ def train_language_model(
                     state = {name: part.state_dict() for name, part in parts.items()}
                     save_checkpoint(folder, step, same, state | {"progress": [step, words, seconds, history]})
     return history
-
-
-def _descend(loss: Any, model: nn.Module, optimizer: torch.optim.Optimizer, clip: float) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
-    if not torch.isfinite(norm):
-        raise UserError("the loss is no longer a finite number: lower the learning rate")
-    optimizer.step()
 
 
 @torch.inference_mode()

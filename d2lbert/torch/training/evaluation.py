@@ -37,7 +37,7 @@ def compute_outputs(
     texts = [encoding for one in inputs for encoding in one.encodings]
     outputs: list[np.ndarray] = []
     for start in range(0, len(texts), batch_size):
-        batch = _arrange(texts[start : start + batch_size], True, tokenizer)
+        batch = arrange(texts[start : start + batch_size], tokenizer)
         logits = model(to_tensors(batch, device)).float()
         if logits.dim() == 2:  # (N, C)
             outputs += list(logits.cpu().numpy())
@@ -88,7 +88,8 @@ def predict(
     return task.answers(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
 
-def _arrange(encodings: Sequence[Encoding], packed: bool, tokenizer: Tokenizer) -> Batch:
+def arrange(encodings: Sequence[Encoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:
+    """Return a batch of encoded texts, several in a row or one."""
     pad_id = tokenizer.pad_id
     return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)
 

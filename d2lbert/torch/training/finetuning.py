@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import copy
 import json
-import math
-import sys
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +24,41 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Tokenizer
 from d2lbert.torch.runtime import autocast, seed_everything, to_tensors
-from d2lbert.torch.training.evaluation import _arrange, check_lengths, compute_outputs
-from d2lbert.torch.training.losses import compute_loss
-from d2lbert.torch.training.optim import UncorrectedAdamW, decay_groups, layer_groups, linear_warmup_and_decay
+from d2lbert.torch.training.evaluation import arrange, check_lengths, compute_outputs
+from d2lbert.torch.training.log import progress_bar, show_speed
+from d2lbert.torch.training.losses import check_finite, compute_loss
+from d2lbert.torch.training.optim import (
+    UncorrectedAdamW,
+    decay_groups,
+    descend,
+    layer_groups,
+    linear_warmup_and_decay,
+    scale_rates,
+)
 from d2lbert.torch.training.resuming import (
     fingerprint_of_examples,
     fingerprint_of_weights,
     load_checkpoint,
     save_checkpoint,
 )
+
+
+class History(list[dict[str, float]]):
+    """The records of a fine-tuning run, one for each epoch.
+
+    Attributes:
+        best: the record of the epoch whose weights the model keeps.
+        best_by: the name of the score that chose it.
+    """
+
+    def __init__(self, best_by: str, records: Iterable[dict[str, float]] = ()) -> None:
+        super().__init__(records)
+        self.best_by = best_by
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The first record with the highest score."""
+        return max(self, key=lambda record: record[self.best_by])
 
 
 def fine_tune(
@@ -47,11 +71,11 @@ def fine_tune(
     device: torch.device | str = "cpu",
     progress: bool = True,
     checkpoint: str | Path | None = None,
-) -> list[dict[str, float]]:
+) -> History:
     """Train ``model`` on ``train``, score it on ``dev`` after every epoch, and leave it with its best weights.
 
     Args:
-        model: returns the logits that the task's loss wants for the tensors of a batch.
+        model: returns the logits that the task's loss wants for the rows of a batch.
         progress: show a bar with tokens a second on standard error.
         checkpoint: a folder. The state is kept there after every epoch, and where one is there already the run goes
             on from it, to the same weights as if it had never been stopped. It must be of the same encoder, examples
@@ -63,32 +87,28 @@ def fine_tune(
 
     Raises:
         UserError: an example has no label, a text is longer than the model takes, there is no such score, the
-            checkpoint is of another run, or the loss is no longer a number.
+            checkpoint is of another run, or the loss is not finite.
     """
     inputs = task.inputs(train, tokenizer, settings.max_length)
     dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
     check_inputs(model, inputs, dev_inputs)
-    check_goal(task, dev, dev_inputs, settings.best_by)
+    best_by = choose_score(task, dev, dev_inputs, settings.best_by)
     seed_everything(settings.seed)
-    order = np.random.default_rng(settings.seed)
     model.to(device)
-    steps = settings.epochs * -(-len(inputs) // settings.batch_size)
-    optimizer, schedule = _optimizer(model, settings, steps)
-    class_weights = _class_weights(task, inputs, device) if settings.balanced else None
-    run = _Run(model, optimizer, schedule, order, copy.deepcopy(model.state_dict()))
-    same: dict[str, Any] = {}
+    run = Run(model, task, tokenizer, settings, device, inputs, best_by)
+    identity: dict[str, Any] = {}
     if checkpoint is not None:
-        same = {**asdict(settings), **_identity(model, task, train, dev)}
-        run.restore(load_checkpoint(checkpoint, same))
-    done = len(run.history) * (steps // settings.epochs)
-    with tqdm(total=steps, initial=done, disable=not progress, file=sys.stderr, unit="step", mininterval=1.0) as bar:
-        while len(run.history) < settings.epochs and not (0 < settings.patience <= run.waited):
-            record = _train_epoch(run, task, inputs, tokenizer, settings, device, class_weights, bar)
+        identity = {**asdict(settings), **_identity(model, task, train, dev)}
+        run.restore(load_checkpoint(checkpoint, identity))
+    with progress_bar(run.total_steps, run.step, progress) as bar:
+        while len(run.history) < settings.epochs and not (0 < settings.patience <= run.epochs_since_best):
+            record = train_epoch(run, bar)
             scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer, device))
-            run.finish_epoch({**record, **scores}, chosen_score(scores, settings.best_by))
+            run.finish_epoch({**record, **scores})
             if checkpoint is not None:
-                save_checkpoint(checkpoint, len(run.history), same, run.state())
-    model.load_state_dict(run.best)
+                save_checkpoint(checkpoint, len(run.history), identity, run.state())
+    model.load_state_dict(run.best_weights)
+    task.settle(model, run.history.best)
     model.eval()
     return run.history
 
@@ -104,37 +124,64 @@ def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[
     }
 
 
-@dataclass
-class _Run:
-    """What changes from epoch to epoch: all that a checkpoint must hold, beside the random numbers of the libraries."""
+class Run:
+    """A fine-tuning run: what it is given, and what changes from epoch to epoch, which a checkpoint holds.
 
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LambdaLR
-    order: np.random.Generator
-    best: dict[str, Any]
-    best_score: float = -math.inf
-    waited: int = 0  # epochs since the best
-    history: list[dict[str, float]] = field(default_factory=list)
+    Args:
+        model: on its device.
+        inputs: what the model sees of the training examples.
+        best_by: the score that chooses the best epoch.
+    """
 
-    def finish_epoch(self, record: dict[str, float], score: float) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        tokenizer: Tokenizer,
+        settings: Training,
+        device: torch.device | str,
+        inputs: Sequence[Input],
+        best_by: str,
+    ) -> None:
+        self.model, self.task, self.tokenizer, self.settings, self.device = model, task, tokenizer, settings, device
+        self.inputs = inputs
+        self.class_weights = _class_weights(task, inputs, device) if settings.balanced else None
+        self.optimizer = _optimizer(model, settings)
+        self.order = np.random.default_rng(settings.seed)
+        self.best_weights = copy.deepcopy(model.state_dict())
+        self.history = History(best_by)
+        self.step = 0
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of all epochs."""
+        return self.settings.epochs * -(-len(self.inputs) // self.settings.batch_size)
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps during which the learning rate rises."""
+        return int(self.settings.warmup * self.total_steps)
+
+    @property
+    def epochs_since_best(self) -> int:
+        """How many epochs have brought nothing better."""
+        return len(self.history) - 1 - self.history.index(self.history.best) if self.history else 0
+
+    def finish_epoch(self, record: dict[str, float]) -> None:
         """Keep the record, and the weights if they are the best so far."""
         self.history.append(record)
-        self.waited += 1
-        if score > self.best_score:
-            self.best, self.best_score, self.waited = copy.deepcopy(self.model.state_dict()), score, 0
+        if self.history.best is record:
+            self.best_weights = copy.deepcopy(self.model.state_dict())
 
     def state(self) -> dict[str, Any]:
-        """Return everything as tensors and plain values."""
+        """Return everything that changes, as tensors and plain values."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
             "order": json.dumps(self.order.bit_generator.state),  # its integers have 128 bits
-            "best": self.best,
-            "best_score": self.best_score,
-            "waited": self.waited,
-            "history": self.history,
+            "best_weights": self.best_weights,
+            "history": list(self.history),
+            "step": self.step,
         }
 
     def restore(self, state: dict[str, Any] | None) -> None:
@@ -143,72 +190,45 @@ class _Run:
             return
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
         self.order.bit_generator.state = json.loads(state["order"])
-        self.best, self.best_score = state["best"], state["best_score"]
-        self.waited, self.history = state["waited"], state["history"]
+        self.best_weights, self.step = state["best_weights"], state["step"]
+        self.history = History(self.history.best_by, state["history"])
 
 
-def _train_epoch(
-    run: _Run,
-    task: Task,
-    inputs: Sequence[Input],
-    tokenizer: Tokenizer,
-    settings: Training,
-    device: torch.device | str,
-    class_weights: Tensor | None,
-    bar: tqdm,
-) -> dict[str, float]:
+def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
     """Go once through the inputs in a new order; return the mean loss and the speed."""
+    settings, task, inputs = run.settings, run.task, run.inputs
     began, loss_sum, tokens = time.perf_counter(), 0.0, 0
     epoch = len(run.history) + 1
     run.model.train()
     shuffled = run.order.permutation(len(inputs))
     for start in range(0, len(inputs), settings.batch_size):
         chosen = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
-        batch = _arrange([encoding for one in chosen for encoding in one.encodings], settings.packed, tokenizer)
-        with autocast(device, settings.precision):
-            logits = run.model(to_tensors(batch, device))
-        loss = compute_loss(task.loss, logits, [one.target for one in chosen], batch, class_weights)
-        value = _step(run.model, loss, run.optimizer, settings.clip)
-        run.schedule.step()
+        batch = arrange([encoding for one in chosen for encoding in one.encodings], run.tokenizer, settings.packed)
+        with autocast(run.device, settings.precision):
+            logits = run.model(to_tensors(batch, run.device))
+        loss = compute_loss(task.loss, logits, [one.target for one in chosen], batch, run.class_weights)
+        scale_rates(run.optimizer, linear_warmup_and_decay(run.step, run.warmup_steps, run.total_steps))
+        value = float(descend(loss, run.model, run.optimizer, settings.clip))
+        run.step += 1
+        check_finite(value, run.step)
         loss_sum += value * len(chosen)
         tokens += batch.num_tokens
-        bar.update()
-        rate = tokens / (time.perf_counter() - began)
-        bar.set_postfix_str(f"epoch {epoch}, loss {value:.3f}, {rate:,.0f} tokens/s", refresh=False)
+        show_speed(bar, f"epoch {epoch}, loss {value:.3f}", tokens / (time.perf_counter() - began))
     seconds = time.perf_counter() - began
     return {"epoch": epoch, "loss": loss_sum / len(inputs), "seconds": seconds, "tokens_per_second": tokens / seconds}
 
 
-def _step(model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer, clip: float) -> float:
-    """Take one step of gradient descent and return the loss."""
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
-    value = float(loss.detach())
-    if not np.isfinite(value):
-        raise UserError(f"the loss became {value}: lower the learning rate")
-    return value
-
-
-def _optimizer(
-    model: nn.Module, settings: Training, steps: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
-    """Return AdamW and the schedule of its learning rate, warm-up and linear decay."""
+def _optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
+    """Return AdamW over the groups of parameters that the settings ask for."""
     if settings.layer_decay == 1:
         groups = decay_groups(model, settings.weight_decay)
     else:
         groups = layer_groups(model, settings.weight_decay, settings.learning_rate, settings.layer_decay)
-    if settings.bias_correction:
-        # Fused: one pass over the memory, not ten.
-        optimizer: torch.optim.Optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
-    else:
-        optimizer = UncorrectedAdamW(groups, lr=settings.learning_rate)
-    warmup = int(settings.warmup * steps)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_warmup_and_decay(step, warmup, steps))
-    return optimizer, schedule
+    if not settings.bias_correction:
+        return UncorrectedAdamW(groups, lr=settings.learning_rate)
+    # Fused: one pass over the memory, not ten.
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
 def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device | str) -> Tensor:
@@ -225,14 +245,7 @@ def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device | s
 
 
 # What tasks report beside scores: a threshold says nothing of quality, and of an error the lowest is the best.
-_NO_GOALS = ("mean_squared_error", "best_threshold")
-
-
-def chosen_score(scores: dict[str, float], name: str) -> float:
-    """Return the score that chooses the best epoch: the named one, or the first."""
-    if name and name not in scores:
-        raise unknown_name("score best_by", name, scores)
-    return scores[name] if name else next(iter(scores.values()))
+_NOT_TO_CHOOSE_BY = ("mean_squared_error", "best_threshold")
 
 
 def check_inputs(model: nn.Module, train: Sequence[Input], dev: Sequence[Input]) -> None:
@@ -245,9 +258,13 @@ def check_inputs(model: nn.Module, train: Sequence[Input], dev: Sequence[Input])
     check_lengths(model, [*train, *dev])
 
 
-def check_goal(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: str) -> None:
-    """Refuse a score that dev does not have, or whose highest value is not the best, by scoring zeros."""
-    if name in _NO_GOALS:
+def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: str) -> str:
+    """Return the name of the score that chooses the best epoch: the given one, or the first that zeros would have.
+
+    Raises:
+        UserError: dev has no such score, or its highest value is not the best.
+    """
+    if name in _NOT_TO_CHOOSE_BY:
         raise UserError(f"best_by {name}: its highest value is not the best; choose another score")
     count = len(task.labels)
     blank = {
@@ -257,4 +274,7 @@ def check_goal(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: st
     }.get(task.loss, lambda one: np.zeros(count))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that all answers are the same is no news
-        chosen_score(task.score(dev, inputs, [blank(one) for one in inputs]), name)
+        scores = task.score(dev, inputs, [blank(one) for one in inputs])
+    if name and name not in scores:
+        raise unknown_name("score best_by", name, scores)
+    return name or next(iter(scores))

@@ -1,14 +1,28 @@
-"""What a training run writes down as it goes: a CSV file, and events for TensorBoard."""
+"""What a training run shows and writes down as it goes: a bar, a CSV file, and events for TensorBoard."""
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
+
+
+def progress_bar(total_steps: int, step: int, shown: bool) -> tqdm:
+    """Return a bar of steps on standard error, of which some are done already."""
+    return tqdm(total=total_steps, initial=step, disable=not shown, file=sys.stderr, unit="step", mininterval=1.0)
+
+
+def show_speed(bar: tqdm, text: str, tokens_per_second: float) -> None:
+    """Move the bar by a step, with a text such as the loss and the speed behind it."""
+    bar.update()
+    bar.set_postfix_str(f"{text}, {tokens_per_second:,.0f} tokens/s", refresh=False)
 
 
 class TrainingLog:

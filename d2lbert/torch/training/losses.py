@@ -5,6 +5,7 @@ Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all tex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert.data.batching import Batch
+from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Loss
 
 
@@ -34,16 +36,16 @@ def compute_loss(
         wanted = torch.tensor(targets, dtype=torch.float32, device=logits.device)
         return functional.mse_loss(logits[:, 0], wanted)
     if kind is Loss.CHOICE:
-        return _choice_loss(logits[:, 0], targets)
+        return choice_loss(logits[:, 0], targets)
     if kind is Loss.SPAN:
-        return _span_loss(by_token(logits, batch), targets, batch)
+        return span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.TOKENS:
         logits = by_token(logits, batch)  # (T, C)
     wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
     return mean_cross_entropy(logits, wanted, class_weights)
 
 
-def _choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
+def choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
     """Return the mean over inputs of -log softmax(scores of its texts)[the right one]; scores (N,), all texts."""
     groups = scores.split([len(target) for target in targets])
     losses = [
@@ -67,6 +69,16 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | 
     return total / (count or 1)  # the mean of nothing would be NaN, and its gradient too
 
 
+def check_finite(loss: float, step: int) -> None:
+    """Stop a run whose loss is nan or infinite: from there on every weight would be.
+
+    Args:
+        step: counted from 1, the one that the loss belongs to.
+    """
+    if not math.isfinite(loss):
+        raise UserError(f"the loss became {loss} at step {step}: lower the learning rate")
+
+
 def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the loss of each pretraining objective; the paper minimises their sum (Devlin et al. 2019, appendix A.2).
 
@@ -81,7 +93,7 @@ def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tenso
     return {name: mean_cross_entropy(logits[name], targets[name]) for name in targets}
 
 
-def _span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Tensor:
+def span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Tensor:
     """Return the mean of -log p(first token) and -log p(last token), each a softmax over the tokens of a text.
 
     Args:

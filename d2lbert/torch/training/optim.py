@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -70,6 +70,30 @@ def inverse_square_root_decay(step: int, warmup_steps: int) -> float:
     paper's learning rate is D^-0.5 warmup_steps^-0.5 times this factor.
     """
     return min((step + 1) / warmup_steps, math.sqrt(warmup_steps / (step + 1)))
+
+
+def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set the learning rate of each group of parameters to a multiple of the one that it began with."""
+    for group in optimizer.param_groups:
+        group.setdefault("initial_lr", group["lr"])
+        group["lr"] = group["initial_lr"] * factor
+
+
+def descend(loss: Tensor, model: nn.Module, optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
+    """Take one step of gradient descent.
+
+    Args:
+        loss: a scalar.
+        clip: the largest norm of the gradient; a longer one is shortened to it (Pascanu et al. 2013).
+
+    Returns:
+        The loss without its graph, still on its device.
+    """
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return loss.detach()
 
 
 class UncorrectedAdamW(torch.optim.Optimizer):

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from d2lbert.config.training import Pretraining
 from d2lbert.data.pretraining.batches import BEGINNING, Position, TextData, TrainingBatch
@@ -36,9 +34,9 @@ from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
 from d2lbert.torch.runtime import ahead, autocast, compile_blocks, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
-from d2lbert.torch.training.log import TrainingLog
-from d2lbert.torch.training.losses import pretraining_losses
-from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay
+from d2lbert.torch.training.log import TrainingLog, progress_bar, show_speed
+from d2lbert.torch.training.losses import check_finite, pretraining_losses
+from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay, scale_rates
 
 CHECKPOINTS = "checkpoints"
 LOG = "log.csv"
@@ -132,18 +130,14 @@ class Trainer:
         began, tokens_before = time.perf_counter(), self.tokens
         log = self._log()
         show = progress and self.world.rank == 0
-        bar = tqdm(
-            total=settings.steps, initial=self.step, disable=not show, file=sys.stderr, unit="step", mininterval=1.0
-        )
-        with log or contextlib.nullcontext(), bar:
+        with log or contextlib.nullcontext(), progress_bar(settings.steps, self.step, show) as bar:
             while self.step < settings.steps:
                 if self.interrupted:
                     raise KeyboardInterrupt
                 losses = self.train_step(batches)
                 rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
                 loss = losses[_columns(self.data.objectives)[0][0]]
-                bar.set_postfix_str(f"loss {loss:.3f}, {rate:,.0f} tokens/s", refresh=False)
-                bar.update()
+                show_speed(bar, f"loss {loss:.3f}", rate)
                 finished = self.step == settings.steps
                 validate = finished or self.step % settings.validate_every == 0
                 if validate or self.step % settings.log_every == 0:
@@ -175,11 +169,8 @@ class Trainer:
         taken = list(itertools.islice(batches, settings.accumulation))
         counts = [_counts(batch) for batch, _ in taken]
         totals = np.maximum(1, np.sum(counts, axis=0))
-        rate = settings.learning_rate * linear_warmup_and_decay(
-            self.step, int(settings.warmup * settings.steps), settings.steps
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        factor = linear_warmup_and_decay(self.step, int(settings.warmup * settings.steps), settings.steps)
+        scale_rates(self.optimizer, factor)
         sums = torch.zeros(len(totals), dtype=torch.float64, device=self.device)
         mine = range(world.rank, len(taken), world.size)
         for number in mine:
@@ -198,9 +189,9 @@ class Trainer:
         self.position = taken[-1][1]
         self.tokens += sum(batch.rows.num_tokens for batch, _ in taken)
         means = world.add(sums).tolist()
-        if not np.isfinite(means).all():
-            raise UserError(f"the loss became {sum(means)} at step {self.step}: lower the learning rate")
-        return {"learning_rate": rate, **dict(zip(_columns(self.data.objectives)[0], means, strict=True))}
+        check_finite(sum(means), self.step)
+        losses = dict(zip(_columns(self.data.objectives)[0], means, strict=True))
+        return {"learning_rate": settings.learning_rate * factor, **losses}
 
     def _logits_and_targets(self, batch: TrainingBatch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return the model's logits (P, C) and the targets (P,) of each objective."""

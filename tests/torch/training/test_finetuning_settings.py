@@ -76,7 +76,7 @@ class Stopped(Exception):
 
 def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, history = _run(QUICK)
-    original, epochs = finetuning._train_epoch, []
+    original, epochs = finetuning.train_epoch, []
 
     def fail_in_the_third_epoch(*arguments):
         epochs.append(0)
@@ -85,7 +85,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.M
             raise Stopped
         return original(*arguments)
 
-    monkeypatch.setattr(finetuning, "_train_epoch", fail_in_the_third_epoch)
+    monkeypatch.setattr(finetuning, "train_epoch", fail_in_the_third_epoch)
     with pytest.raises(Stopped):
         _run(QUICK, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-00000001", "checkpoint-00000002"]
