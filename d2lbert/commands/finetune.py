@@ -86,10 +86,9 @@ def finetune(
     _save(trained.cpu(), tokenizer, history, workplace, out)
     if checkpoint is not None:
         shutil.rmtree(checkpoint)
+    score = history.best_by
     for record in history:
-        print(
-            f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {history.best_by} {record[history.best_by]:.4f}"
-        )
+        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
     print(json.dumps(history.best))
 
 

@@ -190,8 +190,8 @@ class Trainer:
         self.tokens += sum(batch.rows.num_tokens for batch, _ in taken)
         means = world.add(sums).tolist()
         check_finite(sum(means), self.step)
-        losses = dict(zip(_columns(self.data.objectives)[0], means, strict=True))
-        return {"learning_rate": settings.learning_rate * factor, **losses}
+        named = dict(zip(_columns(self.data.objectives)[0], means, strict=True))
+        return {"learning_rate": settings.learning_rate * factor, **named}
 
     def _logits_and_targets(self, batch: TrainingBatch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return the model's logits (P, C) and the targets (P,) of each objective."""
