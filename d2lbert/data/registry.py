@@ -21,7 +21,7 @@ from d2lbert.data.manifest import DataFile, DataSet, data_set, read_manifest
 from d2lbert.data.readers import corpora, formats, tags, words
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.download import DownloadError, download
-from d2lbert.storage.files import sha256_of
+from d2lbert.storage.files import remembered_sha256_of
 from d2lbert.storage.places import cache_folder, home
 
 
@@ -205,7 +205,7 @@ def _complete(folder: Path, entry: DataSet) -> bool:
 
 def _intact(path: Path, file: DataFile) -> bool:
     try:
-        return path.stat().st_size == file.size and sha256_of(path) == file.sha256
+        return path.stat().st_size == file.size and remembered_sha256_of(path) == file.sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

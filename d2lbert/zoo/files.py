@@ -26,7 +26,7 @@ import numpy as np
 
 from d2lbert.errors import UserError
 from d2lbert.storage.download import DownloadError, download
-from d2lbert.storage.files import read_json, sha256_of, write_text
+from d2lbert.storage.files import read_json, remembered_sha256_of, write_text
 from d2lbert.storage.places import cache_folder
 from d2lbert.text import Unigram, WordPiece
 from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE, write_tensors
@@ -178,7 +178,7 @@ def _provide_weights(entry: ModelEntry, folder: Path, digests: dict[str, str]) -
     believed = _provide(entry, entry.weights, folder, digests)
     if entry.weights != WEIGHTS_FILE:
         convert_bin(folder / entry.weights, folder / WEIGHTS_FILE)
-        digests[WEIGHTS_FILE] = sha256_of(folder / WEIGHTS_FILE)
+        digests[WEIGHTS_FILE] = remembered_sha256_of(folder / WEIGHTS_FILE)
         _write_digests(entry, folder, digests)
         (folder / entry.weights).unlink(missing_ok=True)  # where no lock is to be had, another process may have done it
     return believed
@@ -192,9 +192,9 @@ def _provide(entry: ModelEntry, name: str, folder: Path, digests: dict[str, str]
     """
     path = folder / name
     wanted = entry.sha256.get(name) or digests.get(name, "")
-    if not path.is_file() or (wanted and sha256_of(path) != wanted):
+    if not path.is_file() or (wanted and remembered_sha256_of(path) != wanted):
         _download(entry, name, folder, wanted)
-    digest = sha256_of(path)
+    digest = remembered_sha256_of(path)
     if digests.get(name) != digest:
         digests[name] = digest
         _write_digests(entry, folder, digests)
@@ -226,7 +226,7 @@ def _download(entry: ModelEntry, name: str, folder: Path, sha256: str) -> None:
 
 def _is_whole(path: Path, sha256: str) -> bool:
     """Whether a file is there and has a digest that is written down."""
-    return bool(sha256) and path.is_file() and sha256_of(path) == sha256
+    return bool(sha256) and path.is_file() and remembered_sha256_of(path) == sha256
 
 
 def _read_digests(folder: Path) -> dict[str, str]:
