@@ -215,15 +215,10 @@ def _intact(path: Path, file: DataFile) -> bool:
 def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
     if not file.url:
         raise _not_available(entry, file, "it was derived from published files and has no address of its own")
-    if os.environ.get("D2LBERT_OFFLINE") == "1":
-        raise _not_available(entry, file, "D2LBERT_OFFLINE=1 forbids the network")
     try:
         download(file.url, folder / file.name, file.sha256, file.size)
     except DownloadError as error:
         raise _not_available(entry, file, str(error)) from None
-    except OSError as error:
-        reason = f"the cache {folder} cannot be written ({error.strerror or error}), D2LBERT_CACHE may name another"
-        raise _not_available(entry, file, reason) from None
 
 
 def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:
