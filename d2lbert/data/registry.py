@@ -21,7 +21,7 @@ from d2lbert.data.manifest import DataFile, DataSet, data_set, read_manifest
 from d2lbert.data.readers import corpora, formats, tags, words
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.download import DownloadError, download
-from d2lbert.storage.files import sha256_of
+from d2lbert.storage.files import remembered_sha256_of
 from d2lbert.storage.places import cache_folder, home
 
 
@@ -205,7 +205,7 @@ def _complete(folder: Path, entry: DataSet) -> bool:
 
 def _intact(path: Path, file: DataFile) -> bool:
     try:
-        return path.stat().st_size == file.size and sha256_of(path) == file.sha256
+        return path.stat().st_size == file.size and remembered_sha256_of(path) == file.sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -215,15 +215,10 @@ def _intact(path: Path, file: DataFile) -> bool:
 def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
     if not file.url:
         raise _not_available(entry, file, "it was derived from published files and has no address of its own")
-    if os.environ.get("D2LBERT_OFFLINE") == "1":
-        raise _not_available(entry, file, "D2LBERT_OFFLINE=1 forbids the network")
     try:
         download(file.url, folder / file.name, file.sha256, file.size)
     except DownloadError as error:
         raise _not_available(entry, file, str(error)) from None
-    except OSError as error:
-        reason = f"the cache {folder} cannot be written ({error.strerror or error}), D2LBERT_CACHE may name another"
-        raise _not_available(entry, file, reason) from None
 
 
 def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:

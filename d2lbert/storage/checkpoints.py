@@ -6,7 +6,6 @@ and the formats themselves do not notice a changed number. When the newest is da
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from d2lbert.errors import UserError
-from d2lbert.storage.files import read_json, write_text
+from d2lbert.storage.files import read_json, sha256_of, write_text
 
 MANIFEST = "manifest.json"
 _PREFIX = "checkpoint-"
@@ -47,7 +46,7 @@ def save(folder: Path, step: int, write: Callable[[Path], None], keep: int) -> P
         temporary = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
         write(temporary)
         files = sorted(path for path in temporary.rglob("*") if path.is_file())
-        digests = {path.relative_to(temporary).as_posix(): _sha256(path) for path in files}
+        digests = {path.relative_to(temporary).as_posix(): sha256_of(path) for path in files}
         write_text(temporary / MANIFEST, json.dumps({"step": step, "sha256": digests}, indent=1) + "\n")
         for path in [*temporary.rglob("*"), temporary]:
             _flush(path)
@@ -98,16 +97,11 @@ def _problem(path: Path) -> str | None:
         for name, digest in digests.items():
             if not (path / name).is_file():
                 return f"no {name}"
-            if _sha256(path / name) != digest:
+            if sha256_of(path / name) != digest:
                 return f"wrong sha256 of {name}"
     except (UserError, KeyError, AttributeError, OSError):
         return f"no readable {MANIFEST}"
     return None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

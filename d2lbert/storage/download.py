@@ -1,15 +1,18 @@
 """Get one file over the network, whole and verified, or say in one sentence why not.
 
 Without a network this must not make a notebook wait: a server is tried once in a process, for a few seconds, and
-then remembered as out of reach.
+then remembered as out of reach. :func:`download` gets the files of data sets, by pooch; :mod:`d2lbert.zoo.hub` those of
+models, by ``huggingface_hub``; :func:`attempt` is what they share.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +27,15 @@ _given_up: dict[str, str] = {}
 
 
 class DownloadError(Exception):
-    """The file could not be had. The message is a clause without a full stop."""
+    """The file could not be had. The message is a clause without a full stop.
+
+    Fields:
+        transient: whether it may be there when asked for once more.
+    """
+
+    def __init__(self, reason: str, transient: bool = False) -> None:
+        super().__init__(reason)
+        self.transient = transient
 
 
 def forget_failures() -> None:
@@ -42,44 +53,67 @@ def download(url: str, target: Path, sha256: str = "", size: int = 0) -> None:
     Raises:
         DownloadError: no server, no such file, a connection that broke off again and again, or a wrong sha256.
     """
-    import pooch
-    import requests
+    attempt(url, target.parent, lambda server: _fetch(server, url, target, sha256, size))
 
+
+def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
+    """Fetch a file, again where that may help; what was given up once in this process is not tried once more.
+
+    Args:
+        folder: where the file will be; made if need be.
+        fetch: gets the name of the server, for its messages, and raises :class:`DownloadError`.
+
+    Raises:
+        DownloadError: the network is forbidden or the server out of reach, ``fetch`` failed, or the folder cannot be
+            written.
+    """
+    if os.environ.get("D2LBERT_OFFLINE") == "1":
+        raise DownloadError("D2LBERT_OFFLINE=1 forbids the network")
     server = _reach(url)
     if url in _given_up:
         raise DownloadError(_given_up[url])
-    pooch.get_logger().setLevel("ERROR")
-    reason = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(ATTEMPTS):
+            try:
+                return fetch(server)
+            except DownloadError as error:
+                if not error.transient or number == ATTEMPTS - 1:
+                    _given_up[url] = str(error)
+                    raise
             time.sleep(PAUSE)
-        try:
-            _fetch_once(url, target, sha256, size)
-            return
-        except requests.HTTPError as error:
-            status = error.response.status_code if error.response is not None else 0
-            reason = f"{server} answered {status} for {url}"
-            # 4xx will not get better by asking again; 5xx may.
-            if 400 <= status < 500:
-                break
-        except requests.RequestException as error:
-            reason = f"the connection to {server} failed ({type(error).__name__})"
-        except ValueError:
-            reason = f"{server} sent a file whose sha256 is not the known one"
-    _given_up[url] = reason
-    raise DownloadError(reason)
+    except OSError as error:
+        reason = error.strerror or error
+        raise DownloadError(
+            f"the cache {folder} cannot be written ({reason}), D2LBERT_CACHE may name another"
+        ) from None
 
 
-def _fetch_once(url: str, target: Path, sha256: str, size: int) -> None:
+def refusal(server: str, status: int, url: str) -> DownloadError:
+    """Return the error for an answer other than the file. 4xx will not get better by asking again; 5xx may."""
+    return DownloadError(f"{server} answered {status} for {url}", transient=status >= 500)
+
+
+def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
     import pooch
+    import requests
     from tqdm import tqdm
 
-    # pooch writes to a temporary name in the same folder, compares the digest, then renames. It asks whether there is a
-    # bar, and one whose total is not known cannot say; the server tells pooch the right one.
+    pooch.get_logger().setLevel("ERROR")
     known_hash = f"sha256:{sha256}" if sha256 else None
-    with tqdm(desc=target.name, total=max(1, size), unit="B", unit_scale=True, file=sys.stderr) as bar:
-        downloader = pooch.HTTPDownloader(progressbar=bar, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), chunk_size=16384)
-        pooch.retrieve(url, known_hash, target.name, target.parent, downloader=downloader)
+    try:
+        # pooch writes to a temporary name in the same folder, compares the digest, then renames. It asks whether there
+        # is a bar, and one whose total is not known cannot say; the server tells pooch the right one.
+        with tqdm(desc=target.name, total=max(1, size), unit="B", unit_scale=True, file=sys.stderr) as bar:
+            timeout = (CONNECT_TIMEOUT, READ_TIMEOUT)
+            downloader = pooch.HTTPDownloader(progressbar=bar, timeout=timeout, chunk_size=16384)
+            pooch.retrieve(url, known_hash, target.name, target.parent, downloader=downloader)
+    except requests.HTTPError as error:
+        raise refusal(server, error.response.status_code if error.response is not None else 0, url) from None
+    except requests.RequestException as error:
+        raise DownloadError(f"the connection to {server} failed ({type(error).__name__})", transient=True) from None
+    except ValueError:
+        raise DownloadError(f"{server} sent a file whose sha256 is not the known one", transient=True) from None
 
 
 def _reach(url: str) -> str:
@@ -129,7 +163,8 @@ def _host_and_port(url: str) -> tuple[str, int]:
 def _accepts(host: str, port: int) -> bool:
     """Whether the server takes a connection within the timeout.
 
-    In a thread of its own, because the system's name look-up has no timeout and can hang for half a minute.
+    In a thread of its own: a timeout of the connection does not end the system's name look-up, which takes 10 s and
+    more for each name server that is silent.
     """
     accepted = threading.Event()
 

@@ -54,14 +54,22 @@ def _umask() -> int:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the digest of a file, in hexadecimal; remembered for as long as its time of change stays."""
-    return _sha256(path, path.stat().st_mtime_ns)
+    """Return the digest of a file as it is now, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def remembered_sha256_of(path: Path) -> str:
+    """Return the digest of a file; it is read once in a process for as long as its time of change stays.
+
+    For files that are verified at every use. It does not notice damage that leaves the time as it was.
+    """
+    return _remembered(path, path.stat().st_mtime_ns)
 
 
 @functools.cache
-def _sha256(path: Path, changed: int) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _remembered(path: Path, changed: int) -> str:
+    return sha256_of(path)
 
 
 def write_text(path: str | Path, text: str) -> None:

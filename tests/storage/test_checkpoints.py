@@ -69,6 +69,16 @@ def test_a_damaged_one_is_passed_over_with_a_word(folder: Path, damage: str) -> 
     assert newest(folder) == broken
 
 
+def test_damage_that_leaves_the_time_of_change_is_seen(folder: Path) -> None:
+    path = folder / "checkpoint-00000100" / "state"
+    assert newest(folder) == path.parent
+    before = path.stat()
+    path.write_text("001")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.warns(DamagedCheckpointWarning, match="wrong sha256 of state"):
+        assert newest(folder) == folder / "checkpoint-00000020"
+
+
 def test_all_damaged(folder: Path) -> None:
     for path in folder.iterdir():
         (path / "state").unlink()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import resource
 import signal
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
-from d2lbert.storage.files import atomic, writable_folder, write_text
+from d2lbert.storage.files import atomic, remembered_sha256_of, sha256_of, writable_folder, write_text
 
 
 def test_replaces_only_on_success(tmp_path: Path) -> None:
@@ -60,3 +62,28 @@ def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write to folder"):
         writable_folder("/proc/nothing")
     assert list(writable_folder(tmp_path / "a" / "b").iterdir()) == []
+
+
+def change_unseen(path: Path, content: bytes) -> None:
+    """Write a file and set its time of change back."""
+    before = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_digest_is_that_of_the_file_as_it_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    assert sha256_of(path) == hashlib.sha256(b"abc").hexdigest()
+    change_unseen(path, b"abd")
+    assert sha256_of(path) == hashlib.sha256(b"abd").hexdigest()
+
+
+def test_a_remembered_digest_lasts_until_the_time_of_change_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    assert remembered_sha256_of(path) == hashlib.sha256(b"abc").hexdigest()
+    change_unseen(path, b"abd")
+    assert remembered_sha256_of(path) == hashlib.sha256(b"abc").hexdigest()
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert remembered_sha256_of(path) == hashlib.sha256(b"abd").hexdigest()

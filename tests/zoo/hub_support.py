@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import file_download
 from random_parameters import randomize
 from safetensors.torch import load_file, save
 
@@ -25,28 +29,44 @@ from d2lbert.zoo.table import ModelEntry
 
 
 class Hub:
-    """A web server.
+    """A web server that answers as the hub does.
 
-    ``files`` maps paths to contents, ``asked`` keeps the names that were asked for; the last ``missing`` bytes of an
-    answer are not sent.
+    ``files`` maps paths to contents, ``asked`` keeps the names whose bytes were asked for, and ``requests`` every
+    request: its method, path and headers. The last ``missing`` bytes of an answer are not sent.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.asked: list[str] = []
+        self.requests: list[tuple[str, str, Message]] = []
         self.missing = 0
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                self._begin()
+
             def do_GET(self) -> None:
                 hub.asked.append(self.path.rsplit("/", 1)[-1])
+                self.wfile.write(self._begin())
+
+            def _begin(self) -> bytes:
+                """Send all but the body, and return what is to be sent of that."""
+                hub.requests.append((self.command, self.path, self.headers))
                 if self.path not in hub.files:
                     self.send_error(404)
-                    return
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(hub.files[self.path])))
+                    return b""
+                content = hub.files[self.path]
+                first = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+                self.send_response(206 if first else 200)
+                self.send_header("Content-Length", str(len(content) - first))
+                self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+                if "/resolve/" in self.path:
+                    self.send_header("X-Repo-Commit", self.path.split("/resolve/")[1].split("/")[0])
+                if first:
+                    self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
                 self.end_headers()
-                self.wfile.write(hub.files[self.path][: len(hub.files[self.path]) - hub.missing])
+                return content[first : len(content) - hub.missing]
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -143,6 +163,7 @@ def small_zoo(patch: pytest.MonkeyPatch, cache: Path, table: Iterable[ModelEntry
     patch.setenv("D2LBERT_CACHE", str(cache))
     patch.delenv("D2LBERT_OFFLINE", raising=False)
     patch.setattr(download, "PAUSE", 0)
+    patch.setattr(file_download, "time", SimpleNamespace(sleep=lambda seconds: None))
     download.forget_failures()
     with Hub().serving() as server:
         patch.setenv("D2LBERT_HUB", server.url + "/")

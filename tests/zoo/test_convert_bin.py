@@ -21,7 +21,8 @@ from d2lbert import UserError, get_model
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.zoo import table as zoo_table
-from d2lbert.zoo.files import convert_bin, hub_folder
+from d2lbert.zoo.convert import convert_bin
+from d2lbert.zoo.files import hub_folder
 from d2lbert.zoo.table import ModelEntry
 
 pytest.importorskip("transformers")

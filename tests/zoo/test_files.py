@@ -19,11 +19,13 @@ from hub_support import Hub, publish, reference_model, shrink, small_zoo, state_
 from safetensors.numpy import load_file
 
 from d2lbert import UserError, get_model
+from d2lbert.text import SPECIAL_TOKENS
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.zoo import locate
 from d2lbert.zoo import table as zoo_table
-from d2lbert.zoo.files import convert_bin, hub_folder
+from d2lbert.zoo.convert import convert_bin
+from d2lbert.zoo.files import hub_folder
 from d2lbert.zoo.table import ModelEntry
 
 pytest.importorskip("transformers")
@@ -205,6 +207,31 @@ def test_the_first_download_is_pinned(label: str, hub: Hub) -> None:
     assert not list(folder.glob("*.bin")) + list(folder.glob("model.safetensors"))
 
 
+def test_a_cache_as_it_always_was_is_read_and_leftovers_do_no_harm(hub: Hub) -> None:
+    import transformers
+
+    entry = ENTRIES[CHINESE]
+    folder = hub_folder(entry)
+    folder.mkdir(parents=True)
+    reference = reference_model(entry).base_model
+    reference.save_pretrained(folder)
+    pieces = [*SPECIAL_TOKENS, *(f"w{number}" for number in range(entry.config.vocab_size - 5))]
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    contents = {name: (folder / name).read_bytes() for name in ("vocab.txt", "model.safetensors")}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    origin = {"repository": entry.repository, "revision": entry.revision, "sha256": digests}
+    (folder / "origin.json").write_text(json.dumps(origin))
+    (folder / ".download-killed").mkdir()
+    (folder / ".download-killed" / "model.safetensors").write_bytes(b"half")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model, _ = get_model(CHINESE)
+    assert not hub.requests
+    weights = transformers.BertModel.from_pretrained(folder).pooler.dense.weight
+    assert torch.equal(weights, reference.pooler.dense.weight)
+    assert torch.equal(weights, model.pooler.weight)
+
+
 def test_a_known_digest_is_held_to(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = dataclasses.replace(ENTRIES[CHINESE], sha256={"vocab.txt": "0" * 64})
     monkeypatch.setattr(zoo_table, "entries", lambda: (entry,))
@@ -231,7 +258,7 @@ def test_no_network_says_what_to_do_by_hand(hub: Hub, monkeypatch: pytest.Monkey
         (hub_folder(entry) / name).write_bytes(hub.files[f"/{entry.repository}/resolve/{entry.revision}/{name}"])
     model, _ = quietly(TINY)
     assert model.config == entry.config
-    assert not hub.asked
+    assert not hub.requests
 
 
 def test_a_download_that_breaks_off_is_not_pinned(hub: Hub) -> None:

@@ -27,7 +27,7 @@ from d2lbert.data.examples import Document
 from d2lbert.data.pretraining.corpus import read_documents
 from d2lbert.data.pretraining.tokenizing import CorpusTokenizer
 from d2lbert.errors import UserError
-from d2lbert.storage.files import atomic, read_json, writable_folder, write_text
+from d2lbert.storage.files import atomic, read_json, sha256_of, writable_folder, write_text
 from d2lbert.text import WordPiece
 
 INDEX_FILE = "index.json"
@@ -174,14 +174,9 @@ def _write(out: Path, name: str, split: str, shard: Shard) -> dict[str, Any]:
         path = out / f"{name}.{part}.npy"
         with atomic(path) as temporary, temporary.open("wb") as stream:
             np.save(stream, array, allow_pickle=False)
-        digests[part] = _sha256(path)
+        digests[part] = sha256_of(path)
     counts = {"tokens": len(shard.tokens), "sentences": len(shard.sentences) - 1, "documents": len(shard.documents) - 1}
     return {"name": name, "split": split, **counts, "sha256": digests}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class TokenShards:
@@ -215,7 +210,7 @@ class TokenShards:
                 file = path / f"{entry['name']}.{part}.npy"
                 if not file.is_file():
                     raise UserError(f"{file} is missing: prepare the corpus again")
-                if _sha256(file) != entry["sha256"][part]:
+                if sha256_of(file) != entry["sha256"][part]:
                     raise UserError(f"{file} is damaged (wrong sha256): prepare the corpus again")
         return cls(path, index)
 
