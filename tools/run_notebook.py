@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -52,16 +54,34 @@ class Run:
 def execute(path: Path, root: Path, folder: Path, parameters: dict[str, Any]) -> Run:
     """Run the notebook at ``root / path``, or take the copy in ``folder`` if nothing has changed since.
 
-    An error inside the notebook is returned, not raised, so that the caller can go on with the others.
+    An error inside the notebook is returned, not raised, so that the caller can go on with the others. Where another
+    process runs the same notebook into the same folder, its copy is waited for.
     """
     executed = folder / path
-    record = executed.with_suffix(".json")
-    key = _key(path, root, parameters)
-    if executed.is_file() and record.is_file():
-        stored = json.loads(record.read_text())
-        if stored["key"] == key:
-            return Run(path, executed, True, stored["seconds"])
     executed.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(executed.with_suffix(".lock")):
+        return _cached(path, root, executed, parameters) or _run(path, root, executed, parameters)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes out; a process that dies lets the next one in."""
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _cached(path: Path, root: Path, executed: Path, parameters: dict[str, Any]) -> Run | None:
+    record = executed.with_suffix(".json")
+    if not (executed.is_file() and record.is_file()):
+        return None
+    stored = json.loads(record.read_text())
+    return Run(path, executed, True, stored["seconds"]) if stored["key"] == _key(path, root, parameters) else None
+
+
+def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any]) -> Run:
+    record = executed.with_suffix(".json")
+    key = _key(path, root, parameters)  # of the files as they are now: whoever changes one meanwhile runs it again
     record.unlink(missing_ok=True)
     # Progress bars are off, so a page needs no advice of tqdm on widgets.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")

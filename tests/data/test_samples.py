@@ -1,4 +1,4 @@
-"""The samples: balanced, without repeats, read by the same readers, and rich enough to learn from."""
+"""The samples that data/registry falls back on: balanced, without repeats, and rich enough to learn from."""
 
 from __future__ import annotations
 

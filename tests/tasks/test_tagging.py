@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from d2lbert import UserError
@@ -100,7 +100,6 @@ def test_words_that_the_tokenizer_drops() -> None:
 TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
 
 
-@settings(deadline=None)  # the first example waits for the import
 @given(st.lists(st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1), min_size=1))
 def test_entities_equal_seqeval(sentences: list[list[tuple[str, str]]]) -> None:
     pytest.importorskip("seqeval", reason="seqeval is the reference: install requirements/seqeval.txt to run this test")

@@ -8,14 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from d2lbert import UserError
 from d2lbert.text import BytePairEncoding
 from d2lbert.text.bpe import _PART, count_parts
-from d2lbert.text.merges import merge_pairs, replace_pair
 
 TOY = ["low low low low low lower lower newest newest newest newest newest newest widest widest widest"]
 
@@ -111,7 +110,6 @@ def encoding() -> BytePairEncoding:
     return BytePairEncoding.learn([words] * 3, 60, special_tokens=("[PAD]", "[BOS]"))
 
 
-@settings(max_examples=500, deadline=None)
 @given(text=st.text(st.characters()) | st.text(" \n\tath'é北👍_1.\u0301\x00\ud800"))
 def test_decoding_gives_back_every_text(encoding: BytePairEncoding, text: str) -> None:
     ids = encoding.encode(text)
@@ -199,19 +197,8 @@ def test_an_id_outside_the_vocabulary_is_refused(encoding: BytePairEncoding, ind
         encoding.decode([index])
 
 
-def test_overlapping_pairs_are_joined_from_the_left() -> None:
-    assert replace_pair([7, 7, 7, 1, 7, 7], (7, 7), 9) == [9, 7, 1, 9]
-    assert replace_pair([1, 2], (2, 1), 9) == [1, 2]
-
-
 def test_a_long_run_without_spaces_is_encoded(encoding: BytePairEncoding) -> None:
     text = "the" * 40_000
     # Encoding a part takes time in proportion to its square, so no part may be long.
     assert max(map(len, _PART.findall(text + " " * 999 + "!" * 999))) <= 65
     assert encoding.decode(encoding.encode(text)) == text
-
-
-def test_merging_ends_when_nothing_is_frequent() -> None:
-    words = [[0, 1, 2], [0, 1]]
-    assert list(merge_pairs(words, [1, 1], lambda left, right: 9)) == [(0, 1)]
-    assert words == [[9, 2], [9]]

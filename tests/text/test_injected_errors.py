@@ -1,4 +1,4 @@
-"""Known mistakes of home-made tokenizers, put in on purpose: the comparison with the library must see each of them."""
+"""Known mistakes of home-made tokenizers, put into text/wordpiece on purpose: the comparison must see each of them."""
 
 from __future__ import annotations
 

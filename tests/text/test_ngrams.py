@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from d2lbert import UserError
@@ -15,7 +15,6 @@ TEXT = [line.split() for line in ["the cat sat .", "the cat ran .", "a dog sat o
 WORDS = sorted({word for line in TEXT for word in line})
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), min_size=1, max_size=6),
     st.lists(st.sampled_from("abcd"), max_size=4),

@@ -1,4 +1,4 @@
-"""Splitting into words: accents that stand alone, and scripts with vowel signs."""
+"""Splitting into words and counting them: signs, accents that stand alone, scripts with vowel signs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from d2lbert.text import split_words
+from d2lbert.text import count_words, split_words
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -22,3 +22,13 @@ def test_vowel_signs_belong_to_their_letters() -> None:
 
 def test_signs_stand_alone_and_case_is_lowered() -> None:
     assert split_words("It's (well-known), 3%!") == ["it's", "(", "well-known", ")", ",", "3", "%", "!"]
+
+
+def test_words_are_split_at_spaces_and_signs() -> None:
+    assert split_words("It's well-known (2018)!") == ["it's", "well-known", "(", "2018", ")", "!"]
+    assert split_words("Ünïcode – OK", lowercase=False) == ["Ünïcode", "–", "OK"]
+    assert split_words(" \n") == []
+
+
+def test_words_are_counted_over_lines() -> None:
+    assert count_words(["The cat.", "the hat"]) == {"the": 2, "cat": 1, ".": 1, "hat": 1}

@@ -1,4 +1,4 @@
-"""Old checkpoints, ``.bin``: every tensor of the model comes through, and processes do not take it from each other."""
+"""Old checkpoints, ``.bin`` (zoo/files): every tensor comes through, and processes do not take it from each other."""
 
 from __future__ import annotations
 

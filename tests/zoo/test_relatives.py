@@ -1,4 +1,4 @@
-"""ALBERT and DistilBERT of the hub: served here with the names and sizes of the real files, and compared."""
+"""ALBERT and DistilBERT of the hub (zoo/files): served here with names and sizes of the real files, and compared."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, ks_2samp
 
@@ -65,7 +65,6 @@ def test_true_pairs_stay_in_a_document_and_others_leave_it(corpus: tuple[np.ndar
     _check(corpus, pairs, ROOM)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=8), min_size=2, max_size=9),
     st.integers(2, 50),

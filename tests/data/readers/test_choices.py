@@ -10,7 +10,6 @@ import pytest
 from d2lbert import UserError, data
 from d2lbert.data import ChoiceQuestion, read_file
 from d2lbert.data.readers.choices import QUESTIONS, ask_the_other
-from d2lbert.data.readers.formats import guess_format
 
 ITEM = (
     '<item id="7" asks-for="{asks}" most-plausible-alternative="{answer}"><p>{premise}</p><a1>b</a1><a2>c</a2></item>'
@@ -106,11 +105,6 @@ def test_faults_of_swag(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         read_file(swag_file(tmp_path, content), "swag", task="multiple_choice")
     assert message in str(caught.value)
-
-
-def test_endings_tell_the_format() -> None:
-    assert guess_format("a.xml", "multiple_choice") == "copa"
-    assert guess_format("a.csv.gz", "multiple_choice") == guess_format("a", "multiple_choice") == "swag"
 
 
 def test_the_other_question() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from d2lbert import UserError, data
 from d2lbert.data import Pair, ScoredPair, Sentence, WordInContext, read_file
-from d2lbert.data.readers.formats import guess_format
 from d2lbert.data.readers.pairs import sense_pair
 from d2lbert.storage.places import home
 
@@ -189,14 +188,6 @@ def test_labels_of_the_training_file_bind_the_others(tmp_path: Path) -> None:
     path = write(tmp_path, "first,second,label\na,b,other\n")
     with pytest.raises(UserError, match="the label 'other' is not one of 0 = no, 1 = yes"):
         read_file(path, "csv", ("no", "yes"), "pair")
-
-
-def test_endings_tell_the_format() -> None:
-    assert guess_format("a.csv", "pair") == "csv"
-    assert guess_format("rte.xml", "pair") == "rte-xml"
-    assert guess_format("a.tsv.gz", "pair") == guess_format("a", "pair") == "glue-tsv"
-    assert guess_format("a.csv.xz", "classification") == "csv"
-    assert guess_format("a.xml", "classification") == "sst2"
 
 
 @pytest.mark.parametrize("name", [*PAIR_SETS, "cola"])

@@ -49,29 +49,3 @@ def test_another_output_is_seen(tmp_path: Path) -> None:
     changed.outputs[0].text = "something else"
     nbformat.write(notebook, tmp_path / "changed.ipynb")
     assert checked_outputs(tmp_path / "changed.ipynb") != checked_outputs(CHAPTERS[0])
-
-
-def test_an_error_in_a_notebook_is_reported(tmp_path: Path) -> None:
-    cells = [nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("1 / 0")]
-    notebook = nbformat.v4.new_notebook(
-        cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    )
-    nbformat.write(notebook, tmp_path / "bad.ipynb")
-    run = execute(Path("bad.ipynb"), tmp_path, tmp_path / "executed", {})
-    assert "ZeroDivisionError: division by zero" in run.error
-
-
-def test_what_has_not_changed_is_not_run_again(tmp_path: Path) -> None:
-    cells = [nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("x = 1")]
-    notebook = nbformat.v4.new_notebook(
-        cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    )
-    nbformat.write(notebook, tmp_path / "good.ipynb")
-    runs = [execute(Path("good.ipynb"), tmp_path, tmp_path / "executed", {}) for _ in range(2)]
-    assert [run.cached for run in runs] == [False, True]
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "new.txt").write_text("new")
-    assert not execute(Path("good.ipynb"), tmp_path, tmp_path / "executed", {}).cached
-    assert not execute(Path("good.ipynb"), tmp_path, tmp_path / "executed", {"x": 2}).cached
-    band = nbformat.read(tmp_path / "executed" / "good.ipynb", as_version=4).cells[1].source
-    assert "How this page was run" in band

@@ -1,13 +1,11 @@
-"""Vocabularies of words and of characters, and the simple word splitter."""
+"""Vocabularies of words: order, size, special tokens."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from d2lbert import UserError
-from d2lbert.text import CharacterVocabulary, Vocabulary, count_words, split_words
+from d2lbert.text import Vocabulary
 
 COUNTS = {"the": 5, "cat": 2, "sat": 2, "rare": 1}
 
@@ -48,26 +46,3 @@ def test_impossible_vocabularies_are_refused(arguments: dict, words: str) -> Non
 def test_an_id_outside_is_refused(index: int) -> None:
     with pytest.raises(UserError, match="outside the vocabulary of 6 words"):
         Vocabulary(COUNTS).word(index)
-
-
-@given(st.text())
-def test_characters_seen_in_learning_come_back(text: str) -> None:
-    vocabulary = CharacterVocabulary([text])
-    assert vocabulary.decode(vocabulary.encode(text)) == text
-    assert len(vocabulary) == 2 + len(set(text))
-
-
-def test_a_character_not_seen_is_lost() -> None:
-    vocabulary = CharacterVocabulary(["abba"], min_count=2)
-    assert vocabulary.encode("abc") == [2, 3, 1]
-    assert vocabulary.decode([2, 3, 1, 0]) == "ab\ufffd"
-
-
-def test_words_are_split_at_spaces_and_signs() -> None:
-    assert split_words("It's well-known (2018)!") == ["it's", "well-known", "(", "2018", ")", "!"]
-    assert split_words("Ünïcode – OK", lowercase=False) == ["Ünïcode", "–", "OK"]
-    assert split_words(" \n") == []
-
-
-def test_words_are_counted_over_lines() -> None:
-    assert count_words(["The cat.", "the hat"]) == {"the": 2, "cat": 1, ".": 1, "hat": 1}

@@ -1,0 +1,57 @@
+"""Sizes of ALBERT and DistilBERT: their names in ``config.json``, and what only they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from d2lbert import UserError
+from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        AlbertConfig(vocab_size=90, embedding_size=12, num_hidden_layers=6, num_hidden_groups=3),
+        DistilBertConfig(hidden_size=24, num_attention_heads=3, intermediate_size=50, hidden_act="relu"),
+    ],
+)
+def test_a_file_comes_back(config: BertConfig, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    assert type(config).from_json(tmp_path / "config.json") == config
+
+
+def test_distilbert_has_other_names_in_a_file() -> None:
+    written = DistilBertConfig(hidden_size=24, num_attention_heads=3, intermediate_size=50).to_dict()
+    names = ("model_type", "architectures", "dim", "n_layers", "n_heads", "hidden_dim", "activation", "dropout")
+    assert [written[name] for name in names] == ["distilbert", ["DistilBertModel"], 24, 6, 3, 50, "gelu", 0.1]
+    assert "hidden_size" not in written
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (DistilBertConfig(), "model_type is 'distilbert', which d2lbert does not compute for AlbertModel"),
+        (BertConfig(), "model_type is 'bert', which d2lbert does not compute for AlbertModel"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(config: BertConfig, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    with pytest.raises(UserError, match=message):
+        AlbertConfig.from_json(tmp_path / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (AlbertConfig, {"num_hidden_groups": 5}, "5 groups cannot share 12 layers equally"),
+        (AlbertConfig, {"num_hidden_groups": 0}, "num_hidden_groups is 0"),
+        (DistilBertConfig, {"type_vocab_size": 1}, "type_vocab_size is 1; it is 0 in every DistilBERT"),
+    ],
+)
+def test_sizes_that_cannot_be(kind: type[BertConfig], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        kind(**changes)

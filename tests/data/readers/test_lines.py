@@ -1,0 +1,124 @@
+"""Lines of text files: numbers, ends, packed and damaged files, and the checks of a column."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from d2lbert import UserError
+from d2lbert.data import read_file
+from d2lbert.data.readers import lines as reader
+from d2lbert.data.readers.lines import (
+    archive_texts,
+    count_columns,
+    csv_rows,
+    fault,
+    filled,
+    filled_lines,
+    find_columns,
+    known_label,
+    known_score,
+    tab_rows,
+)
+
+
+def write(folder: Path, content: bytes, name: str = "file.txt") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def test_lines_are_numbered_and_lose_their_ends(tmp_path: Path) -> None:
+    path = write(tmp_path, "\ufeffone\r\n\n \ntwo\u2028three\x85\nlast".encode())
+    assert list(reader.lines(path)) == [(1, "one"), (2, ""), (3, " "), (4, "two\u2028three\x85"), (5, "last")]
+    assert list(filled_lines(path)) == [(1, "one"), (4, "two\u2028three\x85"), (5, "last")]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_packed_files_are_unpacked_on_the_way(tmp_path: Path, ending: str, pack: object) -> None:
+    assert callable(pack)
+    path = write(tmp_path, pack(b"one\ntwo\n"), "file.txt" + ending)
+    assert list(reader.lines(path)) == [(1, "one"), (2, "two")]
+
+
+def test_the_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, b"fine\n\xff\n")
+    with pytest.raises(UserError, match=r"file\.txt, line 2: not UTF-8; save the file as UTF-8"):
+        list(reader.lines(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.tsv", b"", "holds no examples"),
+        ("missing.tsv", None, "cannot read .*missing.tsv: No such file"),
+        ("folder", "folder", "cannot read .*folder: Is a directory"),
+        ("broken.xz", lzma.compress(b"good\t1\n" * 1000)[:40], "broken.xz is damaged"),
+        ("broken.gz", gzip.compress(b"good\t1\n" * 1000)[:30], "broken.gz is damaged"),
+        ("not.gz", b"good\t1\n", "not.gz is damaged"),
+        # The reserved kind of block stands where the packed bytes begin.
+        ("start.gz", gzip.compress(b"good\t1\n")[:10] + b"\xff" * 9, "start.gz is damaged .*invalid block type"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | str | None, message: str) -> None:
+    path = tmp_path / name
+    if content == "folder":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=message) as caught:
+        read_file(path, "sst2")
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_csv_have_the_number_of_their_last_line(tmp_path: Path) -> None:
+    path = write(tmp_path, b'a,b\n"c\nd",e\n\nf\n')
+    assert list(csv_rows(path)) == [(1, ["a", "b"]), (3, ["c\nd", "e"]), (5, ["f"])]
+
+
+def test_rows_of_tabs_take_quotes_literally(tmp_path: Path) -> None:
+    assert list(tab_rows(write(tmp_path, b'"a\tb"\t\n\nc\n'))) == [(1, ['"a', 'b"', ""]), (3, ["c"])]
+
+
+def test_files_of_an_archive_come_in_the_order_of_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("data/b.txt", "data/a.txt", "other/c.txt"):
+            archive.writestr(name, f"content of {name}")
+    found = list(archive_texts(path, r"data/.*\.txt"))
+    assert [text for _, text in found] == ["content of data/a.txt", "content of data/b.txt"]
+    assert found[0][0] == f"{path}, data/a.txt"
+
+
+def test_columns_are_found_by_name() -> None:
+    assert find_columns("f", ["id", " text ", "label"], ["label", "text"]) == [2, 1]
+    with pytest.raises(UserError, match=r"^f, line 1: no column 'text' \(found: 'id'\); name the columns text and "):
+        find_columns("f", ["id"], ["text", "label"])
+    assert (count_columns(["a"]), count_columns(["a", "b"])) == ("1 column", "2 columns")
+
+
+def test_a_label_goes_by_name_or_by_place() -> None:
+    assert known_label("f", 1, " yes ", ["no", "yes"]) == known_label("f", 1, "1", ["no", "yes"]) == "yes"
+    assert known_label("f", 1, "anything", None) == "anything"
+    assert known_label("f", 1, "1", ["1", "2"]) == "1"  # a name that is a number is a name
+    for label, labels in (("2", ["no", "yes"]), ("-1", ["no", "yes"]), ("0", ["1", "2"]), ("²", ["a", "b", "c"])):
+        with pytest.raises(UserError, match=f"f, line 7: the label '{label}' is not one of"):
+            known_label("f", 7, label, labels)
+
+
+def test_scores_are_finite_numbers() -> None:
+    assert known_score("f", 1, " 4.5 ") == 4.5
+    for score in ("", "high", "nan", "inf"):
+        with pytest.raises(UserError, match=f"f, line 3: the score '{score}' is not a number"):
+            known_score("f", 3, score)
+
+
+def test_empty_texts_are_refused() -> None:
+    assert filled("f", 1, " a b ") == "a b"
+    with pytest.raises(UserError, match="f, line 2: the question is empty; fill it in or remove the line"):
+        filled("f", 2, " \t", "question")
+    assert str(fault("f", 4, "torn", "mend it")) == "f, line 4: torn; mend it"

@@ -1,0 +1,61 @@
+"""What MXNet's blocks stand on: keywords, arrays and symbols, names that both editions share."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
+
+from mxnet import gluon, nd, sym
+
+from d2lbert.mxnet.blocks import Block, is_array, operations, shared_names
+
+
+class _Weighted(Block):
+    """Returns a x + b y."""
+
+    def forward(self, x: Any, y: Any, a: float = 1.0, b: float = 10.0) -> Any:
+        return super().forward(x, y, a * nd.ones((1,)), b * nd.ones((1,)))
+
+    def hybrid_forward(self, F: ModuleType, x: Any, y: Any, a: Any, b: Any) -> Any:
+        return F.broadcast_mul(x, a) + F.broadcast_mul(y, b)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_keywords_go_to_their_places(hybridize: bool) -> None:
+    block = _Weighted()
+    if hybridize:
+        block.hybridize()
+    x, y = nd.array([1.0]), nd.array([2.0])
+    assert block(x, y).asscalar() == 21
+    assert block(x, b=100.0, y=y).asscalar() == 201
+    assert block(y=y, x=x, a=3.0).asscalar() == 23
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
+        block(x, y, c=1.0)
+
+
+def test_arrays_and_symbols_have_their_operations() -> None:
+    array, symbol = nd.array([-1.0]), sym.var("x")
+    assert (is_array(array), is_array(symbol)) == (True, False)
+    assert (operations(array), operations(symbol)) == (nd, sym)
+
+
+class _Tied(gluon.HybridBlock):
+    """An embedding whose matrix is the output layer's too, a LayerNorm, and a constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = gluon.nn.Embedding(5, 3)
+        self.norm = gluon.nn.LayerNorm(in_channels=3)
+        self.output = gluon.nn.Dense(5, use_bias=False, in_units=3, params=self.embedding.params)
+        self.table = self.params.get_constant("table", np.zeros((2, 2)))
+
+
+def test_shared_names_are_those_of_torch_and_name_a_parameter_once() -> None:
+    found = shared_names(_Tied())
+    assert sorted(found) == ["embedding.weight", "norm.bias", "norm.weight"]
+    assert found["norm.weight"].name.endswith("gamma")

@@ -1,0 +1,51 @@
+"""What tasks share: texts encoded with a count of those cut, places of labels, softmax."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError
+from d2lbert.tasks.base import encode_texts, places_of, softmax
+from d2lbert.text import WordPiece
+
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film", "plot"])
+
+
+def test_texts_and_pairs_are_encoded() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is cut
+        (text,) = encode_texts(TOKENIZER, ["good film"], None, 4)
+        (pair,) = encode_texts(TOKENIZER, ["good"], ["plot film"], 6)
+    assert text.tokens == ["[CLS]", "good", "film", "[SEP]"]
+    assert pair.tokens == ["[CLS]", "good", "[SEP]", "plot", "film", "[SEP]"]
+
+
+def test_what_is_cut_is_counted() -> None:
+    with pytest.warns(UserWarning, match="^2 of 3 texts cut after 4 tokens$"):
+        encodings = encode_texts(TOKENIZER, ["good good film", "film", "plot plot plot"], None, 4)
+    assert [len(encoding) for encoding in encodings] == [4, 3, 4]
+    with pytest.warns(UserWarning, match="^1 of 2 texts cut after 5 tokens$"):
+        encode_texts(TOKENIZER, ["good", "good"], ["plot", "plot film"], 5)
+
+
+def test_a_text_of_nothing_is_refused() -> None:
+    for firsts, seconds in ((["film", "\u200b"], None), (["\u200b"], ["film"]), (["film"], ["\u200b"])):
+        with pytest.raises(UserError, match=r"the text '\\u200b' holds nothing that the tokenizer keeps"):
+            encode_texts(TOKENIZER, firsts, seconds, 8)
+    with pytest.raises(UserError, match="max_length 4 is too small for a pair"):
+        encode_texts(TOKENIZER, ["film"], ["plot"], 4)
+
+
+def test_places_of_labels() -> None:
+    assert places_of(["no", "yes"], ["yes", "no", "yes"]).tolist() == [1, 0, 1]
+    with pytest.raises(UserError, match="unknown label 'yess': did you mean yes"):
+        places_of(["no", "yes"], ["yess"])
+    with pytest.raises(UserError, match="unknown label 'None'"):
+        places_of(["no", "yes"], [None])
+
+
+def test_softmax_of_large_logits() -> None:
+    np.testing.assert_allclose(softmax(np.array([1000.0, 1000.0 + np.log(3)])), [0.25, 0.75])

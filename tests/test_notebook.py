@@ -1,0 +1,66 @@
+"""What chapters use: glued numbers, source text, stored results, benchmarks, tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError, notebook
+
+
+def test_a_number_is_glued_in_the_format_of_myst(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+    monkeypatch.setattr(notebook, "display", lambda *args, **options: shown.append((args, options)))
+    notebook.glue("accuracy", np.float32(0.5))
+    notebook.glue("word", "bank")
+    ((bundle,), options), ((second,), _) = shown
+    assert bundle == {"application/papermill.record/text/plain": "0.5"}
+    assert options["metadata"]["scrapbook"]["name"] == "accuracy"
+    assert second == {"application/papermill.record/text/plain": "'bank'"}
+
+
+def test_source_is_shown_as_it_stands() -> None:
+    text = notebook.source(notebook.results, notebook.table).data
+    assert text.startswith("```python\ndef results(name: str)")
+    assert text.count("```") == 4
+    assert "def table(" in text
+
+
+def test_a_result_of_the_checkout_around_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "results" / "some").mkdir(parents=True)
+    (tmp_path / "results" / "some" / "run.json").write_text(json.dumps({"metrics": {"f1": 0.5}}))
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.chdir(tmp_path / "chapters")
+    assert notebook.results("some/run") == {"metrics": {"f1": 0.5}}
+
+
+def test_table_rounds_and_aligns() -> None:
+    text = notebook.table([{"model": "a|b", "accuracy": 0.98765, "words": 12345}], digits=2).data
+    assert text.splitlines() == ["| model | accuracy | words |", "|---|---:|---:|", "| a\\|b | 0.99 | 12,345 |"]
+
+
+def test_missing_result_says_where_to_run() -> None:
+    with pytest.raises(Exception, match=r"no stored result results/nothing\.json: run its benchmark"):
+        notebook.results("nothing")
+
+
+def test_a_benchmark_of_the_checkout_runs_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "benchmarks" / "topic").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "__init__.py").touch()
+    (tmp_path / "benchmarks" / "shared.py").write_text("NAME = 'written'")
+    (tmp_path / "chapters").mkdir()
+    script = (
+        "import pathlib, sys\nfrom benchmarks.shared import NAME\n"
+        "pathlib.Path(NAME).write_text(' '.join(sys.argv[1:]))\nsys.exit('bad' in sys.argv)"
+    )
+    (tmp_path / "benchmarks" / "topic" / "some.py").write_text(script)
+    monkeypatch.chdir(tmp_path / "chapters")
+    notebook.benchmark("topic/some", "--sets", "rte")
+    assert (tmp_path / "written").read_text() == "--sets rte"
+    with pytest.raises(UserError, match=r"benchmarks/topic/some\.py failed"):
+        notebook.benchmark("topic/some", "bad")
+    with pytest.raises(UserError, match=r"no benchmarks/topic/other\.py here"):
+        notebook.benchmark("topic/other")

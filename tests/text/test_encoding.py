@@ -1,0 +1,76 @@
+"""The input of BERT put together from pieces: special tokens, segments, and what is cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from d2lbert import UserError
+from d2lbert.text.encoding import CLS, SEP, Pieces, assemble, assemble_batch, truncate
+
+IDS = {CLS: 101, SEP: 102}
+
+
+def pieces(letters: str) -> Pieces:
+    """A piece for each letter, with its place in the alphabet as its id."""
+    return Pieces([ord(letter) - 96 for letter in letters], list(letters), [(i, i + 1) for i in range(len(letters))])
+
+
+def test_a_text_by_hand() -> None:
+    encoding = assemble(pieces("ab"), None, None, IDS)
+    assert encoding.ids == [101, 1, 2, 102]
+    assert encoding.tokens == [CLS, "a", "b", SEP]
+    assert encoding.segment_ids == [0, 0, 0, 0]
+    assert encoding.offsets == [(0, 0), (0, 1), (1, 2), (0, 0)]
+    assert encoding.special == [True, False, False, True]
+
+
+def test_a_pair_by_hand() -> None:
+    encoding = assemble(pieces("ab"), pieces("c"), 6, IDS)
+    assert encoding.ids == [101, 1, 2, 102, 3, 102]
+    assert encoding.segment_ids == [0, 0, 0, 0, 1, 1]
+    assert encoding.special == [True, False, False, True, False, True]
+    assert encoding.tokens_between(0, 1) == [1]
+    assert encoding.tokens_between(0, 1, segment=1) == [4]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "room", "expected"),
+    [
+        ("abcdef", "xyz", 9, ("abcdef", "xyz")),
+        ("abcdef", "xyz", 7, ("abcd", "xyz")),  # the longer one first
+        ("abc", "uvwxyz", 7, ("abc", "uvwx")),
+        ("abcdef", "uvwxyz", 6, ("abc", "uvw")),
+        ("abcdefg", "uvwxyz", 7, ("abcd", "uvw")),  # the odd piece stays with the longer text
+        ("abcdef", "uvwxyz", 7, ("abc", "uvwx")),  # and with the second of two equal ones
+        ("abcdef", "", 3, ("abc", "")),
+    ],
+)
+def test_the_longer_text_is_cut_first(first: str, second: str, room: int, expected: tuple[str, str]) -> None:
+    a, b = truncate(pieces(first), pieces(second), room)
+    assert b is not None
+    assert ("".join(a.tokens), "".join(b.tokens)) == expected
+
+
+def test_a_text_alone_is_cut_at_its_end() -> None:
+    a, b = truncate(pieces("abcdef"), None, 2)
+    assert (a.tokens, b) == (["a", "b"], None)
+
+
+def test_parts_of_pieces() -> None:
+    assert pieces("abcd").between(1, 3) == Pieces([2, 3], ["b", "c"], [(1, 2), (2, 3)])
+    assert pieces("abcd").first(2) == pieces("ab")
+
+
+def test_no_room_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"max_length 2 is too small: \[CLS\] and \[SEP\] take 2 tokens; give 3"):
+        assemble(pieces("a"), None, 2, IDS)
+    with pytest.raises(UserError, match="take 3 tokens; give 4 or more"):
+        assemble(pieces("a"), pieces("b"), 3, IDS)
+
+
+def test_many_at_once() -> None:
+    firsts, seconds = [pieces("a"), pieces("bc")], [pieces("x"), pieces("y")]
+    assert assemble_batch(firsts, None, None, IDS) == [assemble(one, None, None, IDS) for one in firsts]
+    assert assemble_batch(firsts, seconds, 5, IDS)[1].tokens == [CLS, "b", SEP, "y", SEP]
+    with pytest.raises(UserError, match="2 texts but 1 pairs"):
+        assemble_batch(firsts, seconds[:1], None, IDS)

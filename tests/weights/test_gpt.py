@@ -1,0 +1,66 @@
+"""GPT-2's tensors: transposed, three matrices in one, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError
+from d2lbert.weights.gpt import PREFIX, from_hugging_face, to_hugging_face
+
+D, F, V, P = 2, 3, 5, 4
+BLOCK = {
+    **{f"{norm}.{kind}": (D,) for norm in ("attention_norm", "feed_forward_norm") for kind in ("weight", "bias")},
+    **{f"attention.{part}.weight": (D, D) for part in ("query", "key", "value", "output")},
+    **{f"attention.{part}.bias": (D,) for part in ("query", "key", "value", "output")},
+    **{"feed_forward.expand.weight": (F, D), "feed_forward.expand.bias": (F,)},
+    **{"feed_forward.project.weight": (D, F), "feed_forward.project.bias": (D,)},
+}
+SHAPES: dict[str, tuple[int, ...]] = {
+    "embeddings.word.weight": (V, D),
+    "embeddings.position.weight": (P, D),
+    "encoder.norm.weight": (D,),
+    "encoder.norm.bias": (D,),
+    **{f"encoder.blocks.{block}.{name}": shape for block in range(2) for name, shape in BLOCK.items()},
+}
+
+
+@pytest.fixture
+def parameters() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    return {name: random.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
+
+
+def test_the_layout_by_hand(parameters: dict[str, np.ndarray]) -> None:
+    parameters["encoder.blocks.1.attention.query.weight"] = np.array([[1, 2], [3, 4]])
+    parameters["encoder.blocks.1.attention.key.weight"] = np.array([[5, 6], [7, 8]])
+    parameters["encoder.blocks.1.attention.value.weight"] = np.array([[9, 10], [11, 12]])
+    found = to_hugging_face(parameters, 2)
+    # (inputs, outputs), queries, keys and values side by side.
+    three = [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]
+    assert found["transformer.h.1.attn.c_attn.weight"].tolist() == three
+    assert found["transformer.h.0.mlp.c_fc.weight"].shape == (D, F)
+    assert found["transformer.wte.weight"] is parameters["embeddings.word.weight"]
+    assert len(found) == 4 + 2 * 12
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, ""])
+def test_there_and_back(parameters: dict[str, np.ndarray], prefix: str) -> None:
+    """A file of the first release has no prefix, a mask in every block, and the output layer once more."""
+    tensors = {prefix + name.removeprefix(PREFIX): array for name, array in to_hugging_face(parameters, 2).items()}
+    extra = {f"{prefix}h.0.attn.bias": np.ones((1, 1, P, P)), "lm_head.weight": np.zeros((V, D))}
+    back = from_hugging_face(tensors | extra, SHAPES, 2, "here")
+    assert back.keys() == parameters.keys()
+    assert all(np.array_equal(back[name], parameters[name]) for name in parameters)
+
+
+def test_what_does_not_fit_is_one_line(parameters: dict[str, np.ndarray]) -> None:
+    tensors = to_hugging_face(parameters, 2)
+    missing = {name: array for name, array in tensors.items() if "h.1.ln_2.bias" not in name}
+    with pytest.raises(UserError, match=r"^here: h\.1\.ln_2\.bias is not there in the weights and \(2,\) by config"):
+        from_hugging_face(missing, SHAPES, 2, "here")
+    with pytest.raises(UserError, match=r"h\.2\.ln_1\.bias is \(2,\) in the weights and not there by config"):
+        from_hugging_face({**tensors, "h.2.ln_1.bias": np.zeros(2)}, SHAPES, 2, "here")
+    wide = {**tensors, "transformer.wpe.weight": np.zeros((P + 1, D))}
+    with pytest.raises(UserError, match=r"wpe\.weight is \(5, 2\) in the weights and \(4, 2\) by config"):
+        from_hugging_face(wide, SHAPES, 2, "here")
