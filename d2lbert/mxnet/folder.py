@@ -30,13 +30,15 @@ def load_model(model_class: Any, config_class: Any, folder: str | Path) -> Any:
     Raises:
         UserError: a file is missing or damaged, or configuration and weights do not fit.
     """
-    from d2lbert.weights.folder import CONFIG_FILE, match, read_tensors
+    from d2lbert.weights.folder import CONFIG_FILE, check_tensors, read_tensors
 
     path = Path(folder)
     model = model_class(config_class.from_json(path / CONFIG_FILE))
     parameters = shared_names(model)
     shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-    for name, array in match(read_tensors(path), shapes, path).items():
+    tensors = read_tensors(path)
+    check_tensors(tensors, shapes, path)
+    for name, array in tensors.items():
         parameters[name].set_data(nd.array(array))
     return model
 

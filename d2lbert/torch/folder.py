@@ -30,12 +30,13 @@ def load_model(model_class: type[Model], config_class: Any, folder: str | Path) 
     Raises:
         UserError: a file is missing or damaged, or configuration and weights do not fit.
     """
-    from d2lbert.weights.folder import CONFIG_FILE, match, read_tensors
+    from d2lbert.weights.folder import CONFIG_FILE, check_tensors, read_tensors
 
     path = Path(folder)
     model = model_class(config_class.from_json(path / CONFIG_FILE))
     parameters = dict(model.named_parameters())
-    tensors = match(read_tensors(path), shapes_of(parameters), path)
+    tensors = read_tensors(path)
+    check_tensors(tensors, shapes_of(parameters), path)
     with torch.no_grad():
         for name, array in tensors.items():
             parameters[name].copy_(torch.from_numpy(array))

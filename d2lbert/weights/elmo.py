@@ -10,6 +10,7 @@ import numpy as np
 
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.errors import UserError
+from d2lbert.weights.folder import check_tensors
 
 
 def read_elmo(path: str | Path) -> dict[str, np.ndarray]:
@@ -58,12 +59,7 @@ def elmo_parameters(
                 found |= _elmo_lstm(tensors, prefix, f"{direction}_layers.{layer}")
     except KeyError as error:
         raise UserError(f"{origin} lacks the array {error}: weights and options are not of one model") from None
-    for name, array in found.items():
-        if name not in shapes or array.shape != shapes[name]:
-            raise UserError(
-                f"{origin}: {name} has shape {array.shape} but the options ask for {shapes.get(name)}: "
-                "weights and options are not of one model"
-            )
+    check_tensors(found, shapes, origin)
     return found
 
 

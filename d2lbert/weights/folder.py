@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -56,13 +56,50 @@ def _float32(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if np.issubdtype(array.dtype, np.floating) else array
 
 
+def check_tensors(
+    tensors: Mapping[str, np.ndarray],
+    shapes: Mapping[str, tuple[int, ...]],
+    origin: str | Path,
+    may_be_left: Callable[[str], bool] = lambda name: False,
+) -> None:
+    """Hold the tensors of a file to the names and shapes that a model has.
+
+    Args:
+        tensors: what the file holds.
+        shapes: name -> the shape that the configuration asks for.
+        origin: the file or folder, for messages.
+        may_be_left: whether a tensor that the model has not may stand in the file; by default none may.
+
+    Raises:
+        UserError: a tensor is missing, of another shape, or one too many.
+    """
+    missing = [name for name in shapes if name not in tensors]
+    if missing:
+        raise UserError(
+            f"{origin} lacks {len(missing)} of {len(shapes)} tensors, first {missing[0]!r}: "
+            "its weights are of another kind of model, or incomplete"
+        )
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape:
+            raise UserError(
+                f"{origin}: {name} has shape {tensors[name].shape} but the configuration asks for {shape}: "
+                "configuration and weights are not of one model"
+            )
+    for name in tensors:
+        if name not in shapes and not may_be_left(name):
+            raise UserError(
+                f"{origin}: the weights hold {name!r}, which the configuration has no place for: "
+                "configuration and weights are not of one model"
+            )
+
+
 def select(
     tensors: Mapping[str, np.ndarray],
     names: Mapping[str, str],
     shapes: Mapping[str, tuple[int, ...]],
     origin: str | Path,
 ) -> dict[str, np.ndarray]:
-    """Pick the tensors that a model wants, under our names.
+    """Pick the tensors that a model has, under our names. Others are left aside, but for blocks of an encoder.
 
     Args:
         tensors: what the file holds, under Hugging Face's names.
@@ -73,53 +110,11 @@ def select(
     Raises:
         UserError: a tensor is missing, of another shape, or the file has more blocks than the configuration.
     """
-    missing = [theirs for theirs in names.values() if theirs not in tensors]
-    if missing:
-        raise UserError(
-            f"{origin} lacks {len(missing)} of {len(names)} tensors, first {missing[0]!r}: "
-            "its weights are of another kind of model, or incomplete"
-        )
-    for ours, theirs in names.items():
-        if tensors[theirs].shape != shapes[ours]:
-            raise UserError(
-                f"{origin}: {theirs} has shape {tensors[theirs].shape} but config.json asks for {shapes[ours]}: "
-                "configuration and weights are not of one model"
-            )
-    surplus = _surplus_blocks(tensors, names.values())
-    if surplus:
-        raise UserError(
-            f"{origin}: the weights hold {surplus[0]!r}, more than config.json has layers: correct config.json"
-        )
+    # A head has no blocks, and leaves those of its encoder aside.
+    has_blocks = any(_IN_BLOCK.match(name) for name in names.values())
+    wanted = {theirs: shapes[ours] for ours, theirs in names.items()}
+    check_tensors(tensors, wanted, origin, lambda name: not (has_blocks and _IN_BLOCK.match(name)))
     return {ours: tensors[theirs] for ours, theirs in names.items()}
-
-
-def match(
-    tensors: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], origin: str | Path
-) -> dict[str, np.ndarray]:
-    """Return the tensors of a file that must hold a model's parameters, under our own names, and nothing else.
-
-    Args:
-        shapes: name -> the shape that the configuration asks for.
-        origin: the folder, for messages.
-
-    Raises:
-        UserError: a tensor is missing, too many, or of another shape.
-    """
-    for name in [*shapes, *tensors]:
-        found = tensors[name].shape if name in tensors else "not there"
-        wanted = shapes.get(name, "not there")
-        if found != wanted:
-            raise UserError(
-                f"{origin}: {name} is {found} in the weights and {wanted} by config.json: "
-                "configuration and weights are not of one model"
-            )
-    return dict(tensors)
-
-
-def _surplus_blocks(tensors: Iterable[str], wanted: Iterable[str]) -> list[str]:
-    """Blocks in the file that an encoder does not want. A head wants none of them, and leaves them aside."""
-    known = {name for name in wanted if _IN_BLOCK.match(name)}
-    return [name for name in tensors if known and _IN_BLOCK.match(name) and name not in known]
 
 
 class Config(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from d2lbert.errors import UserError
+from d2lbert.weights.folder import check_tensors
 
 PREFIX = "transformer."  # of every tensor in a file of GPT2LMHeadModel, of none in a file of GPT2Model
 
@@ -63,13 +63,7 @@ def from_hugging_face(
     blank = {name: np.empty(shape, dtype=bool) for name, shape in shapes.items()}
     wanted = {name.removeprefix(PREFIX): array.shape for name, array in to_hugging_face(blank, num_layers).items()}
     kept = {name.removeprefix(PREFIX): array for name, array in tensors.items() if not name.endswith(_LEFT_ASIDE)}
-    for name in [*wanted, *kept]:
-        found = kept[name].shape if name in kept else "not there"
-        if found != wanted.get(name, "not there"):
-            raise UserError(
-                f"{origin}: {name} is {found} in the weights and {wanted.get(name, 'not there')} by config.json: "
-                "configuration and weights are not of one GPT"
-            )
+    check_tensors(kept, wanted, origin)
     parameters = {ours: kept[theirs] for ours, theirs in _TOP.items()}
     for block in range(num_layers):
         ours_, theirs_ = f"encoder.blocks.{block}", f"h.{block}"

@@ -54,7 +54,7 @@ def test_a_model_comes_back(tmp_path: Path) -> None:
 def test_sizes_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
     save_model(_Model(_Config(4, 5)), tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"inputs": 4, "outputs": 6}))
-    with pytest.raises(UserError, match=r"layer\.weight is \(5, 4\) in the weights and \(6, 4\) by config\.json"):
+    with pytest.raises(UserError, match=r"layer\.weight has shape \(5, 4\) but the configuration asks for \(6, 4\)"):
         load_model(_Model, _Config, tmp_path)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"no model\.safetensors in"):

@@ -49,7 +49,7 @@ def test_round_trip_is_exact_and_ready_to_predict(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vocab_size": 32}, r"word_embeddings.weight has shape \(31, 8\) but config.json asks for \(32, 8\)"),
+        ({"vocab_size": 32}, r"word_embeddings.weight has shape \(31, 8\) but the configuration asks for \(32, 8\)"),
         ({"num_hidden_layers": 3}, "lacks 16 of 55 tensors, first 'encoder.layer.2"),
         ({"num_hidden_layers": 1}, "weights hold 'encoder.layer.1"),
         ({"model_type": "t5"}, "model_type is 't5', which d2lbert does not compute"),

@@ -61,7 +61,10 @@ def test_options_and_weights_are_read(tmp_path: Path) -> None:
         ("no options", r"cannot read .*options\.json"),
         ("no weights", r"there is no file .*weights\.hdf5"),
         ("cut off", r"is not a whole HDF5 file"),
-        ("other sizes", r"has shape .* but the options ask for .*: weights and options are not of one model"),
+        (
+            "other sizes",
+            r"has shape .* but the configuration asks for",
+        ),
         ("array left out", r"lacks the array .*CNN_proj/b_proj.*: weights and options are not of one model"),
         ("wrong options", r"holds no ELMo options .*: give the options\.json"),
         ("unknown activation", r"options\.json: .*activation 'swish'"),

@@ -78,7 +78,9 @@ def test_arrays_by_hand() -> None:
 def test_what_does_not_fit_is_one_line() -> None:
     arrays = _arrays()
     shapes = _shapes(arrays)
-    with pytest.raises(UserError, match=r"here: words\.projection\.bias has shape \(2,\) but the options ask for"):
+    with pytest.raises(
+        UserError, match=r"here: words\.projection\.bias has shape \(2,\) but the configuration asks for"
+    ):
         elmo_parameters(arrays, CONFIG, {**shapes, "words.projection.bias": (3,)}, "here")
     del arrays["char_embed"]
     with pytest.raises(UserError, match=r"^here lacks the array 'char_embed': weights and options are not of one"):
