@@ -7,7 +7,7 @@ together, and reads and writes JSON.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,6 +16,16 @@ from d2lbert.config.settings import Settings
 from d2lbert.errors import UserError, unknown_name
 
 ACTIVATIONS = ("gelu", "gelu_new", "relu")
+# The sizes of a block under the names of BERT's config.json, in the order of the fields of BlockSizes.
+BLOCK_FIELDS = (
+    "hidden_size",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "layer_norm_eps",
+)
 ACTIVATION = "gelu (exact, with erf), gelu_new (the tanh approximation) or relu"
 
 
@@ -37,6 +47,11 @@ class ModelConfig(Settings):
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+    def _block(self, fields: Sequence[str], norm_first: bool = False) -> BlockSizes:
+        """Return the sizes of a block, from our fields in the order of those of :class:`BlockSizes`."""
+        sizes = BlockSizes(*(getattr(self, name) for name in fields))
+        return dataclasses.replace(sizes, norm_first=norm_first)
 
     def _divides(self, parts: str, whole: str, what: str = "heads") -> None:
         if getattr(self, whole) % getattr(self, parts):

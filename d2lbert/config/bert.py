@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BLOCK_FIELDS, BlockSizes, ModelConfig, refuse_other_values
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
 
@@ -60,15 +60,7 @@ class BertConfig(ModelConfig):
     @property
     def block(self) -> BlockSizes:
         """The sizes of one block."""
-        return BlockSizes(
-            self.hidden_size,
-            self.num_attention_heads,
-            self.intermediate_size,
-            self.hidden_act,
-            self.hidden_dropout_prob,
-            self.attention_probs_dropout_prob,
-            self.layer_norm_eps,
-        )
+        return self._block(BLOCK_FIELDS)
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:

@@ -50,16 +50,8 @@ class GptConfig(ModelConfig):
     @property
     def block(self) -> BlockSizes:
         """The sizes of one block."""
-        return BlockSizes(
-            self.n_embd,
-            self.n_head,
-            self.n_inner,
-            self.activation_function,
-            self.resid_pdrop,
-            self.attn_pdrop,
-            self.layer_norm_epsilon,
-            norm_first=True,
-        )
+        sizes = ("n_embd", "n_head", "n_inner", "activation_function")
+        return self._block((*sizes, "resid_pdrop", "attn_pdrop", "layer_norm_epsilon"), norm_first=True)
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig
+from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BLOCK_FIELDS, BlockSizes, ModelConfig
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
 
@@ -87,16 +87,7 @@ class TransformerConfig(TranslationConfig):
     @property
     def block(self) -> BlockSizes:
         """The sizes of one block of either stack."""
-        return BlockSizes(
-            self.hidden_size,
-            self.num_attention_heads,
-            self.intermediate_size,
-            self.hidden_act,
-            self.hidden_dropout_prob,
-            self.attention_probs_dropout_prob,
-            self.layer_norm_eps,
-            self.norm_first,
-        )
+        return self._block(BLOCK_FIELDS, self.norm_first)
 
 
 # base and big are those of the paper. tiny and mini are for 30,000 sentence pairs: little capacity (Wu et al. 2021,

@@ -8,16 +8,17 @@ import pytest
 
 from d2lbert import UserError
 from d2lbert.config.base import ModelConfig, refuse_other_values
+from d2lbert.config.settings import setting
 
 
 @dataclass(frozen=True)
 class Sizes(ModelConfig):
     """A configuration of one field of each type."""
 
-    width: int = 4
-    rate: float = 0.5
-    kind: str = "plain"
-    last: bool = False
+    width: int = setting(4, "of a row")
+    rate: float = setting(0.5, "of dropout")
+    style: str = setting("plain", "of the rest")
+    last: bool = setting(False, "whether it ends")
 
 
 def test_an_unknown_field_names_the_nearest() -> None:
@@ -34,7 +35,7 @@ def test_an_unknown_field_names_the_nearest() -> None:
         ("width", "4", "int"),
         ("rate", "0.5", "float"),
         ("rate", False, "float"),
-        ("kind", None, "str"),
+        ("style", None, "str"),
         ("last", 1, "bool"),
     ],
 )

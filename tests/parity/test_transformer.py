@@ -15,6 +15,7 @@ import pytest
 import torch
 from random_parameters import randomize
 from torch import Tensor, nn
+from transformer_sizes import transformer_config
 
 from d2lbert.config import TransformerConfig
 from d2lbert.torch import attention, decoder
@@ -25,19 +26,9 @@ B, M, L, TOLERANCE = 4, 9, 7, 1e-5
 
 def small_config(**changes: Any) -> TransformerConfig:
     """Every dimension has another size."""
-    sizes = {
-        "source_vocab_size": 53,
-        "target_vocab_size": 61,
-        "hidden_size": 24,
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 40,
-        "max_position_embeddings": 31,
-        "share_embeddings": False,
-        "tie_word_embeddings": False,
-    }
-    return TransformerConfig(**{**sizes, **changes})
+    return transformer_config(
+        (53, 61, 24, 2, 3, 4, 40, 31), **{"share_embeddings": False, "tie_word_embeddings": False, **changes}
+    )
 
 
 def batch() -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformer_sizes import transformer_config
 
 from d2lbert import UserError
 from d2lbert.config import TransformerConfig
@@ -25,17 +26,7 @@ TABLES = {"source_vocab_size": 43, "target_vocab_size": 37, "share_embeddings": 
 
 
 def _config(**changes: Any) -> TransformerConfig:
-    sizes = {
-        "source_vocab_size": 37,
-        "target_vocab_size": 37,
-        "hidden_size": 12,
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 20,
-        "max_position_embeddings": 15,
-    }
-    return TransformerConfig(**{**sizes, **changes})
+    return transformer_config((37, 37, 12, 2, 3, 4, 20, 15), **changes)
 
 
 def _pair(hybridize: bool = False, **changes: Any) -> tuple[torch_transformer.Transformer, Any]:

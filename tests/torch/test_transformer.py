@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformer_sizes import transformer_config
 
 from d2lbert import UserError
 from d2lbert.config import TransformerConfig, transformer_preset
@@ -19,17 +20,7 @@ from d2lbert.torch.translation import label_smoothing_loss
 
 
 def _config(**changes: Any) -> TransformerConfig:
-    sizes = {
-        "source_vocab_size": 41,
-        "target_vocab_size": 41,
-        "hidden_size": 16,
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 1,
-        "num_attention_heads": 4,
-        "intermediate_size": 24,
-        "max_position_embeddings": 19,
-    }
-    return TransformerConfig(**{**sizes, **changes})
+    return transformer_config((41, 41, 16, 2, 1, 4, 24, 19), **changes)
 
 
 def test_base_model_has_the_size_of_the_paper() -> None:

@@ -65,39 +65,17 @@ def _trainer(
 
 
 def _bert(dropout: float) -> Pretrainable:
-    return BertForPretraining(
-        BertConfig(
-            vocab_size=900,
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
-            max_position_embeddings=48,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
-            initializer_range=0.05,
-        )
-    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), dropout)
+    config = BertConfig(vocab_size=900, max_position_embeddings=48, initializer_range=0.05, **sizes, **rates)
+    return BertForPretraining(config)
 
 
 def _gpt(dropout: float) -> Pretrainable:
-    return Gpt(
-        GptConfig(
-            vocab_size=900,
-            n_positions=48,
-            n_embd=32,
-            n_layer=2,
-            n_head=2,
-            n_inner=64,
-            resid_pdrop=dropout,
-            embd_pdrop=dropout,
-            attn_pdrop=dropout,
-            initializer_range=0.05,
-            bos_token_id=2,
-            eos_token_id=3,
-            pad_token_id=0,
-        )
-    )
+    sizes = {"n_positions": 48, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_inner": 64}
+    special = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}
+    rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
+    return Gpt(GptConfig(vocab_size=900, initializer_range=0.05, **sizes, **special, **rates))
 
 
 def _log(out: Path) -> list[dict[str, str]]:
