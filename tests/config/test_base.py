@@ -1,4 +1,4 @@
-"""What configurations share: no unknown field, no value of a wrong type, a copy that is checked as well."""
+"""What configurations share: no unknown field, a copy that is checked as well, values that are not computed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import pytest
 
 from d2lbert import UserError
-from d2lbert.config.base import ModelConfig, refuse_other_values
+from d2lbert.config import BertConfig
+from d2lbert.config.base import BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.settings import setting
 
 
 @dataclass(frozen=True)
 class Sizes(ModelConfig):
-    """A configuration of one field of each type."""
+    """A configuration of two fields."""
 
-    width: int = 4
-    rate: float = 0.5
-    kind: str = "plain"
-    last: bool = False
+    width: int = setting(4, "of a vector", above=0)
+    rate: float = setting(0.5, "of dropout", at_least=0, below=1)
 
 
 def test_an_unknown_field_names_the_nearest() -> None:
@@ -26,31 +26,17 @@ def test_an_unknown_field_names_the_nearest() -> None:
         Sizes.from_dict({"widht": 7})
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "type_"),
-    [
-        ("width", 4.0, "int"),
-        ("width", True, "int"),
-        ("width", "4", "int"),
-        ("rate", "0.5", "float"),
-        ("rate", False, "float"),
-        ("kind", None, "str"),
-        ("last", 1, "bool"),
-    ],
-)
-def test_values_of_a_wrong_type(field: str, value: object, type_: str) -> None:
-    with pytest.raises(UserError, match=f"configuration: {field} is {value!r}; it must be of type {type_}"):
-        Sizes(**{field: value})  # type: ignore[arg-type]
-
-
-def test_an_integer_will_do_for_a_real_number() -> None:
-    assert Sizes(rate=1).rate == 1
-
-
 def test_a_copy_is_checked_too() -> None:
     assert Sizes().replace(width=9) == Sizes(9)
-    with pytest.raises(UserError, match="width is 'wide'"):
+    with pytest.raises(UserError, match=r"^configuration: width is 'wide'; it must be of type int"):
         Sizes().replace(width="wide")
+    with pytest.raises(UserError, match=r"^configuration: rate is 1\.0; it must be at least 0 and below 1"):
+        Sizes.from_dict({"rate": 1.0})
+
+
+def test_a_block_has_the_sizes_of_its_configuration() -> None:
+    config = BertConfig(hidden_size=24, num_attention_heads=3, intermediate_size=50, hidden_dropout_prob=0.2)
+    assert config.block == BlockSizes(24, 3, 50, "gelu", 0.2, 0.1, 1e-12, norm_first=False)
 
 
 def test_values_that_are_not_computed_are_refused() -> None:

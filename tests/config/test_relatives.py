@@ -47,7 +47,7 @@ def test_a_file_of_another_kind_is_refused(config: BertConfig, message: str, tmp
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        (AlbertConfig, {"num_hidden_groups": 5}, "5 groups cannot share 12 layers equally"),
+        (AlbertConfig, {"num_hidden_groups": 5}, "5 groups do not divide num_hidden_layers 12"),
         (AlbertConfig, {"num_hidden_groups": 0}, "num_hidden_groups is 0"),
         (DistilBertConfig, {"type_vocab_size": 1}, "type_vocab_size is 1; it is 0 in every DistilBERT"),
     ],

@@ -31,7 +31,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"config\.json: model_type is 'seq2seq', not 'transformer'; give a folder of"):
         TransformerConfig.from_json(path)
     path.write_text(json.dumps({**Seq2SeqConfig().to_dict(), "cell": "rnn"}))
-    with pytest.raises(UserError, match=r"config\.json: unknown cell 'rnn'"):
+    with pytest.raises(UserError, match=r"config\.json: configuration: unknown cell 'rnn'"):
         Seq2SeqConfig.from_json(path)
 
 
@@ -40,14 +40,18 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     [
         (TransformerConfig, {"hidden_size": 100}, "8 heads do not divide hidden_size 100"),
         (TransformerConfig, {"num_decoder_layers": 0}, "num_decoder_layers is 0"),
-        (TransformerConfig, {"hidden_act": "tanh"}, "unknown activation hidden_act 'tanh'"),
+        (TransformerConfig, {"hidden_act": "tanh"}, "unknown hidden_act 'tanh'"),
         (
             TransformerConfig,
             {"target_vocab_size": 9},
             "share_embeddings wants one vocabulary",
         ),
         (TransformerConfig, {"eos_token_id": 37000}, "eos_token_id is 37000, outside the vocabulary of 37000"),
-        (TransformerConfig, {"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0; it is a rate"),
+        (
+            TransformerConfig,
+            {"hidden_dropout_prob": 1.0},
+            "hidden_dropout_prob is 1.0; it must be at least 0",
+        ),
         (Seq2SeqConfig, {"hidden_size": 7}, "hidden_size 7 cannot be halved for two directions"),
         (Seq2SeqConfig, {"attention": "some"}, "unknown attention 'some'"),
         (Seq2SeqConfig, {"target_vocab_size": 2}, "eos_token_id is 2, outside the vocabulary of 2"),

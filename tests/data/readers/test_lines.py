@@ -61,7 +61,7 @@ def test_the_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
         ("broken.gz", gzip.compress(b"good\t1\n" * 1000, mtime=0)[:30], "broken.gz is damaged"),
         ("not.gz", b"good\t1\n", "not.gz is damaged"),
         # The reserved kind of block stands where the packed bytes begin.
-        ("start.gz", gzip.compress(b"good\t1\n", mtime=0)[:10] + b"\xff" * 9, "start.gz is damaged .*invalid block type"),
+        ("start.gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 9, "start.gz is damaged .*invalid block type"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # bytes are no name for a test
 )
