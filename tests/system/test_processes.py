@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 
 COMMAND = ["-m", "d2lbert.cli", "pretrain"]
 SMALL = ["--config", "tiny", "--max-length", "32", "--batch-size", "8", "--accumulation", "4", "--lr", "1e-3"]
+pytestmark = pytest.mark.slow
 LONG_ENOUGH = 600  # seconds after which a run that hangs is given up
 
 

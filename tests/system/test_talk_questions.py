@@ -14,6 +14,7 @@ from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.training.evaluation import predict
 from d2lbert.torch.training.finetuning import Training, fine_tune
 
+pytestmark = pytest.mark.slow
 SETTINGS = Training(epochs=2, batch_size=8, learning_rate=3e-4, max_length=96)
 
 
@@ -29,12 +30,10 @@ def trained() -> tuple[BertForQuestionAnswering, WordPiece, float]:
     return model, tokenizer, history[-1]["f1"]
 
 
-@pytest.mark.slow
 def test_facts_are_learned(trained: tuple[BertForQuestionAnswering, WordPiece, float]) -> None:
     assert trained[2] > 0.6
 
 
-@pytest.mark.slow
 def test_where_is_amlc_held(trained: tuple[BertForQuestionAnswering, WordPiece, float]) -> None:
     model, tokenizer, _ = trained
     answers = predict(model, QuestionAnswering(), tokenizer, TALKS)

@@ -54,6 +54,7 @@ def test_a_loop_that_ends_early_ends_the_thread() -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++, which is not here")
 def test_compiled_blocks_compute_the_same_under_the_same_names() -> None:
     torch.manual_seed(0)

@@ -54,6 +54,7 @@ def converted(state: Any, folder: Path) -> dict[str, np.ndarray]:
     return load_file(folder / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_processes_that_fetch_one_model_at_once(hub: Hub, entry: ModelEntry) -> None:
     publish(hub, entry, state_of(reference_model(entry), gamma=True, prefix=True))
     number = 4

@@ -12,6 +12,7 @@ from d2lbert.data.pretraining.ray import prepare_on_ray
 from d2lbert.data.pretraining.shards import Preparation, prepare
 from d2lbert.text import WordPiece
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="needs ray: pip install 'ray[data]'")
 
 

@@ -69,8 +69,7 @@ PARTS = st.one_of(st.sampled_from([*HARD, " ", " ", ".", "A", "the", "un", "beli
 
 
 @given(texts=st.lists(st.lists(PARTS, max_size=12).map("".join), max_size=5))
-def test_ids_equal_both_tokenizers_on_any_text(texts: list[str]) -> None:
-    tokenizer = WordPiece.from_pretrained(locate("minilm"))
+def test_ids_equal_both_tokenizers_on_any_text(tokenizer: WordPiece, texts: list[str]) -> None:
     fast = CorpusTokenizer(tokenizer)
     found = fast.encode_paragraphs(texts)
     assert found.ids.tolist() == [index for text in texts for index in tokenizer.encode(text).ids[1:-1]]

@@ -104,6 +104,7 @@ def _assert_same(one: Path, two: Path) -> None:
     assert _log(one) == _log(two)
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bits(
     corpus: Path, whole: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_killed_run_ends_with_the_same_bits(
     _assert_same(out, whole)
 
 
+@pytest.mark.slow
 def test_a_truncated_checkpoint(corpus: Path, whole: Path, environment: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     _finish(_command(corpus, out), environment)
@@ -144,6 +146,7 @@ def test_a_truncated_checkpoint(corpus: Path, whole: Path, environment: dict[str
     _assert_same(out, whole)
 
 
+@pytest.mark.slow
 def test_full_disk_leaves_the_old_checkpoint(
     corpus: Path, whole: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -239,6 +242,7 @@ def test_mistakes_are_one_line(
     assert "needs two documents of two sentences" in complaint(*one)
 
 
+@pytest.mark.slow
 def test_gpt(corpus: Path, environment: dict[str, str], tmp_path: Path) -> None:
     """Killed after its first checkpoint, a GPT goes on to the bits of one that was never stopped."""
     gpt = ("--model", "gpt")
