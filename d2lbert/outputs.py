@@ -6,7 +6,8 @@ H heads, V vocabulary, P positions at which a token is predicted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class Rows(Generic[T]):
 
     def to(self, device: Any) -> Rows[T]:
         """Return the rows on another device of PyTorch."""
-        moved = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved = {one.name: getattr(self, one.name) for one in fields(self)}
         return Rows(**{name: None if value is None else value.to(device) for name, value in moved.items()})
 
 
@@ -125,6 +126,21 @@ class GptOutput(Generic[T]):
     sequence: T
     hidden_states: tuple[T, ...] | None = None
     attentions: tuple[T, ...] | None = None
+
+
+@dataclass
+class Hypothesis:
+    """An output that a search found.
+
+    Fields:
+        ids: its tokens, without the begin and the end token.
+        score: the logarithm of its probability, divided by the length penalty.
+        ended: False where the longest length was reached without an end token.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    score: float = -math.inf
+    ended: bool = False
 
 
 @dataclass

@@ -1,14 +1,14 @@
-"""Configuration of GPT: field names are those of Hugging Face's ``config.json`` for GPT-2."""
+"""Configuration of GPT, its fields named as in Hugging Face's ``config.json`` for GPT-2; and how text is drawn."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
-from d2lbert.config.settings import setting
+from d2lbert.config.settings import Settings, setting
 from d2lbert.errors import UserError, unknown_name
 
 # Fields of a foreign config.json that change what the network computes, with the one value that we compute.
@@ -80,6 +80,26 @@ class GptConfig(ModelConfig):
         """Return the fields, with those that ``transformers`` needs to recognise the architecture."""
         kind = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "tie_word_embeddings": True}
         return {**kind, **dataclasses.asdict(self)}
+
+
+@dataclass(frozen=True)
+class Sampling(Settings):
+    """How the next token is drawn. The defaults draw from the model's own distribution.
+
+    Sources: Fan et al. 2018, section 5, for top-k; Holtzman et al. 2020, section 3.1, for top-p, which is counted after
+    temperature and top-k.
+    """
+
+    kind: ClassVar[str] = "sampling"
+
+    temperature: float = setting(
+        1.0, "scores are divided by it: below 1 likely tokens gain, above 1 they lose; 0 takes the best", at_least=0
+    )
+    top_k: int = setting(0, "only the k most probable tokens stay; 0 keeps all", at_least=0)
+    top_p: float = setting(
+        1.0, "of the most probable tokens as few stay as together reach this probability", above=0, at_most=1
+    )
+    seed: int = setting(0, "of the draws; the same seed gives the same text", at_least=0, below=2**32)
 
 
 def _preset(layers: int, hidden: int, positions: int) -> GptConfig:

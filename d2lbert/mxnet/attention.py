@@ -68,7 +68,7 @@ class AdditiveAttention(Block):
         Args:
             queries: (B, L, Dq).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M).
         """
-        mixed, weights = super().forward(queries, keys, values, _always_a_mask(mask, queries))
+        mixed, weights = super().forward(queries, keys, values, always_a_mask(mask, queries))
         return mixed, weights
 
     def hybrid_forward(
@@ -102,7 +102,7 @@ class DotProductAttention(Block):
             queries: (..., L, d).  keys: (..., M, d).  values: (..., M, Dv).
             mask: (B, M) or (B, L, M) for three-dimensional input, else broadcastable to (..., L, M).
         """
-        mask = _always_a_mask(mask, queries)
+        mask = always_a_mask(mask, queries)
         if is_array(mask):
             mask = mask.reshape((1,) * (queries.ndim - mask.ndim) + mask.shape)
         mixed, weights = super().forward(queries, keys, values, mask)
@@ -163,7 +163,7 @@ class MultiHeadAttention(Block):
         Args:
             queries: (B, L, D).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M), 1 = keep.
         """
-        output, weights = super().forward(queries, keys, values, _always_a_mask(mask, queries))
+        output, weights = super().forward(queries, keys, values, always_a_mask(mask, queries))
         return output, weights if need_weights else None
 
     def hybrid_forward(
@@ -216,7 +216,7 @@ def causal_mask(length: int, device: Context | None = None) -> Tensor:
     return nd.array(np.tri(length), ctx=device).expand_dims(0)
 
 
-def _always_a_mask(mask: Tensor | None, x: Tensor) -> Tensor | None:
+def always_a_mask(mask: Tensor | None, x: Tensor) -> Tensor | None:
     """Return the mask with an axis for the queries, and for arrays without a mask one that keeps everything.
 
     A hybridized block remembers which arguments its first call had, and refuses a later one with other arguments.

@@ -64,6 +64,7 @@ class BertModel(HuggingFaceFolder):
         token_ids: Tensor | Rows[Tensor],
         segment_ids: Tensor | None = None,
         mask: Tensor | None = None,
+        *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> BertOutput[Tensor]:
@@ -81,8 +82,7 @@ class BertModel(HuggingFaceFolder):
         rows = Rows.of(token_ids, segment_ids, mask)
         x = self.embed(rows)  # (B, L, D)
         encoded = self.encoder(x, attention_mask(rows), output_hidden_states, output_attentions)
-        starts = rows.starts
-        first = encoded.sequence[:, 0] if starts is None else nd.gather_nd(encoded.sequence, starts.T)  # (N, D)
+        first = encoded.sequence.reshape((-3, 0)).take(first_positions(rows))  # (B, L, D) -> (B L, D) -> (N, D)
         return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
 
     def embed(self, rows: Rows[Tensor]) -> Tensor:
@@ -109,11 +109,20 @@ class BertModel(HuggingFaceFolder):
         The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
         """
         rows = Rows.of(token_ids, segment_ids, mask)
-        row, column = first_positions(rows)
-        columns, number = group_by_row(row, column, len(rows.token_ids))
+        return self.pool(self.forward_at(rows, first_positions(rows)))
+
+    def forward_at(self, rows: Rows[Tensor], positions: Tensor) -> Tensor:
+        """Return the last hidden states (S, D) of some tokens; the last block is computed for no others.
+
+        Args:
+            positions: (S,), row times L plus column of each token.
+        """
+        batch, length = rows.token_ids.shape
         device = rows.token_ids.context
+        row, column = np.divmod(positions.asnumpy().astype(np.int64), length)  # (S,) each
+        columns, number = group_by_row(row, column, batch)  # (B, most of a row), (S,)
         states = self.encoder.forward_at(self.embed(rows), attention_mask(rows), nd.array(columns, ctx=device))
-        return self.pool(nd.gather_nd(states, nd.array(np.stack((row, number)), ctx=device)))
+        return nd.gather_nd(states, nd.array(np.stack((row, number)), ctx=device))
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
@@ -141,18 +150,20 @@ def attention_mask(rows: Rows[Tensor]) -> Tensor | None:
     return rows.mask if rows.sequence_ids is None else same_sequence(rows.sequence_ids)
 
 
-def first_positions(rows: Rows[Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each text begins: its row and its column, (N,) each, as arrays of NumPy."""
+def first_positions(rows: Rows[Tensor]) -> Tensor:
+    """Return where each text begins, (N,): row times L plus column."""
+    batch, length = rows.token_ids.shape
     if rows.starts is None:
-        return np.arange(len(rows.token_ids)), np.zeros(len(rows.token_ids), dtype=np.int64)
-    row, column = rows.starts.asnumpy().astype(np.int64).T
-    return row, column
+        return nd.arange(0, batch * length, length, ctx=rows.token_ids.context, dtype="int32")
+    starts = rows.starts.astype("int32")
+    return starts[:, 0] * length + starts[:, 1]
 
 
 def group_by_row(row: np.ndarray, column: np.ndarray, batch: int) -> tuple[np.ndarray, np.ndarray]:
     """Lay S columns out by their rows: return the columns of each row, (B, most of a row), and the place there, (S,).
 
-    A row with fewer columns than the fullest is filled up with column 0.
+    A row with fewer columns than the fullest is filled up with column 0. All are arrays of NumPy: the shape depends
+    on the numbers.
     """
     counts = np.bincount(row, minlength=batch)  # (B,)
     order = row.argsort(kind="stable")  # (S,), row after row

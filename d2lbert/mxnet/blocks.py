@@ -18,12 +18,21 @@ class Block(gluon.HybridBlock):
     """A ``HybridBlock`` that also takes keyword arguments, as PyTorch's modules do."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call ``forward``. MXNet 1.9 passes arguments by position alone, so keywords are put into their places."""
+        """Call ``forward`` between its hooks, as Gluon does, and put keywords into their places.
+
+        Gluon's own call passes arguments by position alone. A recorded graph knows no other, so only arguments that
+        ``forward`` wants by keyword stay keywords.
+        """
         if kwargs:
             bound = inspect.signature(self.forward).bind(*args, **kwargs)
             bound.apply_defaults()
-            args = bound.args
-        return super().__call__(*args)
+            args, kwargs = bound.args, bound.kwargs
+        for hook in self._forward_pre_hooks.values():
+            hook(self, args)
+        output = self.forward(*args, **kwargs)
+        for hook in self._forward_hooks.values():
+            hook(self, args, output)
+        return output
 
 
 def is_array(x: Any) -> TypeGuard[Any]:

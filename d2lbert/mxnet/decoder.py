@@ -15,7 +15,7 @@ from mxnet import nd
 from mxnet.gluon import nn
 
 from d2lbert.config.base import BlockSizes
-from d2lbert.mxnet.attention import MultiHeadAttention, Tensor, causal_mask, per_query
+from d2lbert.mxnet.attention import MultiHeadAttention, Tensor, always_a_mask, causal_mask
 from d2lbert.mxnet.blocks import Block
 from d2lbert.mxnet.encoder import FeedForward
 from d2lbert.outputs import DecoderOutput
@@ -38,15 +38,23 @@ class TransformerDecoderBlock(Block):
         self.feed_forward_norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
         self.dropout = nn.Dropout(sizes.dropout)
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the new hidden states (B, L, D) and the attention weights, (B, H, L, L) and (B, H, L, M).
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return the new hidden states (B, L, D) and, on request, the weights (B, H, L, L) and (B, H, L, M).
 
         Args:
-            x: (B, L, D).  memory: (B, M, D).
-            mask: (B or 1, L, L), which positions each position sees.  memory_mask: (B or 1, 1, M or 1).
+            x: (B, L, D).  memory: (B, M, D), the encoder's output.
+            mask: (B or 1, L, L), which positions each of x sees.  memory_mask: (B, M), 1 = keep.
         """
-        y, weights, cross_weights = super().forward(x, memory, mask, memory_mask)
-        return y, weights, cross_weights
+        masks = always_a_mask(mask, x), always_a_mask(memory_mask, x)
+        y, weights, cross_weights = super().forward(x, memory, *masks)
+        return (y, weights, cross_weights) if need_weights else (y, None, None)
 
     def hybrid_forward(
         self, F: ModuleType, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor
@@ -113,11 +121,9 @@ class TransformerDecoder(Block):
         sees = causal_mask(x.shape[1], x.context)  # (1, L, L)
         if mask is not None:
             sees = nd.broadcast_mul(sees, mask.astype("float32").expand_dims(1))  # (B, L, L)
-        # A mask that keeps everything, so that calls with and without one share a graph.
-        kept = nd.ones((1, 1, 1), ctx=x.context) if memory_mask is None else per_query(memory_mask)
         attentions, cross_attentions = [], []
         for block in self.blocks:
-            x, weights, cross_weights = block(x, memory, sees, kept)
+            x, weights, cross_weights = block(x, memory, sees, memory_mask, output_attentions)
             attentions.append(weights)
             cross_attentions.append(cross_weights)
         if not output_attentions:

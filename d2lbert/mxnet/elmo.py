@@ -176,7 +176,7 @@ class Elmo(gluon.Block):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Elmo:
-        """Load a folder that :meth:`d2lbert.torch.elmo.Elmo.save_pretrained` has written, or a name of the zoo.
+        """Load a folder that :meth:`save_pretrained` of either edition has written, or a name of the zoo.
 
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
@@ -189,6 +189,15 @@ class Elmo(gluon.Block):
         shapes = model._shapes()
         model._load(select(read_tensors(path), {name: name for name in shapes}, shapes, path))
         return model
+
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``options.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        from d2lbert.weights.folder import OPTIONS_FILE, write_json, write_tensors
+
+        dtype = np.float16 if half else np.float32
+        parameters = self._collect_params_with_prefix()
+        write_tensors(folder, {name: value.data().asnumpy().astype(dtype) for name, value in parameters.items()})
+        write_json(Path(folder) / OPTIONS_FILE, self.config.to_options())
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(value.shape) for name, value in self._collect_params_with_prefix().items()}

@@ -17,7 +17,7 @@ from mxnet import gluon, init, nd
 from mxnet.gluon import nn
 
 from d2lbert.config.base import BlockSizes
-from d2lbert.mxnet.attention import MultiHeadAttention, Tensor, per_query
+from d2lbert.mxnet.attention import MultiHeadAttention, Tensor, always_a_mask
 from d2lbert.mxnet.blocks import Block, is_array, operations
 from d2lbert.outputs import EncoderOutput
 
@@ -113,10 +113,7 @@ class TransformerEncoderBlock(Block):
             x: (B, L, D).  mask: (B, M) or (B, L, M), 1 = keep.
             memory: (B, M, D), what x attends to; x itself by default.
         """
-        mask = per_query(mask)
-        if mask is None and is_array(x):
-            mask = nd.ones((1, 1, 1), ctx=x.context)  # so that calls with and without a mask share one graph
-        y, weights = super().forward(x, x if memory is None else memory, mask)
+        y, weights = super().forward(x, x if memory is None else memory, always_a_mask(mask, x))
         return y, weights if need_weights else None
 
     def hybrid_forward(self, F: ModuleType, x: Tensor, memory: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -162,6 +159,10 @@ class TransformerEncoder(Block):
         norm = nn.LayerNorm(epsilon=sizes.layer_norm_eps, in_channels=sizes.hidden_size)
         self.norm = norm if sizes.norm_first else None
 
+    def layers(self) -> list[TransformerEncoderBlock]:
+        """Return the blocks in the order in which the vectors pass through them."""
+        return list(self.blocks)
+
     def forward(
         self,
         x: Tensor,
@@ -171,7 +172,7 @@ class TransformerEncoder(Block):
     ) -> EncoderOutput[Tensor]:
         """Run x (B, L, D) through every block; ``mask`` is (B, L) or (B, L, L), 1 = keep."""
         hidden_states, attentions = [x], []
-        for block in self.blocks:
+        for block in self.layers():
             x, weights = block(x, mask, output_attentions)
             if output_hidden_states:
                 hidden_states.append(x)
@@ -192,7 +193,7 @@ class TransformerEncoder(Block):
             x, mask: as for :meth:`forward`.
             positions: (B, S), columns of each row.
         """
-        *blocks, last = self.blocks
+        *blocks, last = self.layers()
         for block in blocks:
             x, _ = block(x, mask)
         if mask is not None and mask.ndim == 3:

@@ -43,8 +43,8 @@ def load_model(model_class: Any, config_class: Any, folder: str | Path) -> Any:
     return model
 
 
-def load_named(block: Block, names: Mapping[str, str], tensors: Mapping[str, np.ndarray], origin: Any) -> None:
-    """Load some parameters of a block from the tensors of a file.
+def load_named(module: Block, names: Mapping[str, str], tensors: Mapping[str, np.ndarray], origin: Any) -> None:
+    """Load some parameters of a module from the tensors of a file.
 
     Args:
         names: our name of each -> its name in the file.
@@ -55,15 +55,15 @@ def load_named(block: Block, names: Mapping[str, str], tensors: Mapping[str, np.
     """
     from d2lbert.weights.folder import select
 
-    parameters = shared_names(block)
+    parameters = shared_names(module)
     shapes = {name: tuple(parameters[name].shape) for name in names}
     for name, array in select(tensors, names, shapes, origin).items():
         parameters[name].set_data(nd.array(array))
 
 
-def named_arrays(block: Block, names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Return some parameters of a block under their names in a file; ``names`` as in :func:`load_named`."""
-    parameters = shared_names(block)
+def named_arrays(module: Block, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Return some parameters of a module under their names in a file; ``names`` as in :func:`load_named`."""
+    parameters = shared_names(module)
     return {theirs: parameters[ours].data().asnumpy() for ours, theirs in names.items()}
 
 

@@ -3,7 +3,8 @@
 The sizes, the order of the layers and the weights are those of GPT-2. This edition scores whole texts; the cache of the
 PyTorch edition, which grows with every step, has no place in a recorded graph, and a text is read anew for each token.
 
-Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vocabulary.
+Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vocabulary, P places
+where a token is to be predicted, N texts that are being written.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import numpy as np
 from mxnet import init, nd
 from mxnet.gluon import nn
 
-from d2lbert.config.gpt import GptConfig
+from d2lbert.config.gpt import GptConfig, Sampling
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, causal_mask, same_sequence
 from d2lbert.mxnet.blocks import Block, shared_names
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
 from d2lbert.mxnet.folder import HuggingFaceFolder
-from d2lbert.outputs import GptOutput, Rows
+from d2lbert.mxnet.generation import next_token_distribution
+from d2lbert.outputs import GptOutput, Hypothesis, Rows
 
 
 class GptEmbeddings(Block):
@@ -69,6 +71,8 @@ class Gpt(HuggingFaceFolder):
         self,
         token_ids: Tensor | Rows[Tensor],
         mask: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> GptOutput[Tensor]:
@@ -78,6 +82,7 @@ class Gpt(HuggingFaceFolder):
             token_ids: (B, L), integers below V; or all arrays of a batch, which may be packed, as
                 :class:`~d2lbert.outputs.Rows`.
             mask: (B, L), 1 for a token and 0 for padding; all 1 by default.
+            positions: (P,) row times L plus column of each token whose successor is predicted; all by default.
 
         Raises:
             UserError: a row is longer than the position embeddings.
@@ -97,35 +102,15 @@ class Gpt(HuggingFaceFolder):
             sees = nd.broadcast_mul(sees, nd.broadcast_maximum(rows.mask.astype("float32").expand_dims(1), itself))
         x = self.embeddings(rows.token_ids, position_ids)  # (B, L, D)
         encoded = self.encoder(x, sees, output_hidden_states, output_attentions)
-        logits = nd.FullyConnected(
-            encoded.sequence,
-            self.embeddings.word.weight.data(device),
-            no_bias=True,
-            num_hidden=self.config.vocab_size,
-            flatten=False,
-        )
-        return GptOutput(logits, encoded.sequence, encoded.hidden_states, encoded.attentions)
+        states = encoded.sequence
+        if positions is not None:
+            states = states.reshape((-3, 0)).take(positions)  # (B, L, D) -> (B L, D) -> (P, D)
+        return GptOutput(self._score(states), encoded.sequence, encoded.hidden_states, encoded.attentions)
 
-    def generate(self, prompt: Sequence[int], max_length: int = 64) -> list[int]:
-        """Continue one prompt with the most probable token, again and again, and return the new tokens.
-
-        Args:
-            prompt: token ids, at least one.
-            max_length: the most new tokens, the end token included.
-
-        Raises:
-            UserError: the prompt is empty, or prompt and new tokens exceed the positions of the model.
-        """
-        if not prompt:
-            raise UserError("a prompt must end in a token: give at least one")
-        self._check_length(len(prompt) + max_length - 1)
-        written: list[int] = []
-        for _ in range(max_length):
-            token = int(self(nd.array([[*prompt, *written]])).logits[0, -1].argmax(axis=0).asscalar())
-            if token == self.config.eos_token_id:
-                break
-            written.append(token)
-        return written
+    def _score(self, states: Tensor) -> Tensor:
+        """Map last hidden states (..., D) to scores of every token (..., V)."""
+        words = self.embeddings.word.weight.data(states.context)  # (V, D)
+        return nd.FullyConnected(states, words, no_bias=True, num_hidden=self.config.vocab_size, flatten=False)
 
     def _check_length(self, length: int) -> None:
         longest = self.config.n_positions
@@ -147,3 +132,51 @@ class Gpt(HuggingFaceFolder):
 
         parameters = {name: parameter.data().asnumpy() for name, parameter in shared_names(self).items()}
         return to_hugging_face(parameters, self.config.n_layer)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], max_length: int = 64, sampling: Sampling | None = None
+    ) -> list[Hypothesis]:
+        """Continue prompts of any lengths, together.
+
+        Args:
+            prompts: the token ids of each, at least one.
+            max_length: the most new tokens of each, its end token included.
+            sampling: how tokens are drawn; the most probable one by default.
+
+        Returns:
+            A hypothesis for each prompt: its new tokens, their log probability, and whether it came to an end.
+
+        Raises:
+            UserError: a prompt is empty, or prompt and new tokens exceed the positions of the model.
+        """
+        self._check_length(max(map(len, prompts), default=0) + max_length - 1)
+        if not prompts or not all(map(len, prompts)):
+            raise UserError("a prompt must end in a token: give at least one")
+        chosen = sampling or Sampling(temperature=0)
+        generator = np.random.default_rng(chosen.seed)
+        found = [Hypothesis(score=0.0) for _ in prompts]
+        for _ in range(max_length):
+            unfinished = [number for number, hypothesis in enumerate(found) if not hypothesis.ended]
+            if not unfinished:
+                break
+            steps = self._next_token([[*prompts[number], *found[number].ids] for number in unfinished])  # (N, V)
+            for number, step, row in zip(unfinished, steps, next_token_distribution(steps, chosen), strict=True):
+                token = int(generator.choice(len(row), p=row))
+                found[number].score += float(step[token])
+                found[number].ended = token == self.config.eos_token_id
+                if not found[number].ended:
+                    found[number].ids.append(token)
+        return found
+
+    def _next_token(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return the log probabilities (N, V) of the token that follows each of N texts."""
+        longest = max(map(len, texts))
+        ids = np.full((len(texts), longest), self.config.pad_token_id)
+        for row, text in enumerate(texts):
+            ids[row, : len(text)] = text
+        # Padding stands after a text, where the text cannot see it.
+        last = [row * longest + len(text) - 1 for row, text in enumerate(texts)]
+        device = self.embeddings.word.weight.list_ctx()[0]
+        token_ids, positions = (nd.array(values, ctx=device, dtype="int32") for values in (ids, last))
+        log_probabilities: np.ndarray = nd.log_softmax(self(token_ids, positions=positions).logits).asnumpy()
+        return log_probabilities

@@ -56,6 +56,7 @@ class Transformer(Block):
         target_ids: Tensor,
         source_mask: Tensor | None = None,
         target_mask: Tensor | None = None,
+        *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> TransformerOutput[Tensor]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from d2lbert.config.settings import Settings, setting
+from d2lbert.config.gpt import Sampling as Sampling  # both are known by this place as well
 from d2lbert.errors import UserError
+from d2lbert.outputs import Hypothesis as Hypothesis
 
 
 class State(Protocol):
@@ -43,21 +43,6 @@ class Decodable(Protocol):
 
     def step(self, token_ids: Tensor, state: Any) -> Tensor:
         """Return scores (N, V) of the next token, given the last one of every row, (N,)."""
-
-
-@dataclass
-class Hypothesis:
-    """An output that a search found.
-
-    Fields:
-        ids: its tokens, without the begin and the end token.
-        score: the logarithm of its probability, divided by the length penalty.
-        ended: False where the longest length was reached without an end token.
-    """
-
-    ids: list[int] = field(default_factory=list)
-    score: float = -math.inf
-    ended: bool = False
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -217,26 +202,6 @@ class _BeamSearch:
         self.sources = [source for source, lives in zip(self.sources, living.tolist(), strict=True) if lives]
         self.prefixes, self.log_probabilities = self.prefixes[living], self.log_probabilities[living]
         return rows[living].flatten()
-
-
-@dataclass(frozen=True)
-class Sampling(Settings):
-    """How the next token is drawn. The defaults draw from the model's own distribution.
-
-    Sources: Fan et al. 2018, section 5, for top-k; Holtzman et al. 2020, section 3.1, for top-p, which is counted after
-    temperature and top-k.
-    """
-
-    kind: ClassVar[str] = "sampling"
-
-    temperature: float = setting(
-        1.0, "scores are divided by it: below 1 likely tokens gain, above 1 they lose; 0 takes the best", at_least=0
-    )
-    top_k: int = setting(0, "only the k most probable tokens stay; 0 keeps all", at_least=0)
-    top_p: float = setting(
-        1.0, "of the most probable tokens as few stay as together reach this probability", above=0, at_most=1
-    )
-    seed: int = setting(0, "of the draws; the same seed gives the same text", at_least=0, below=2**32)
 
 
 def next_token_distribution(scores: Tensor, sampling: Sampling) -> Tensor:

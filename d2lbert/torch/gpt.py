@@ -21,13 +21,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from d2lbert.config.gpt import GptConfig
+from d2lbert.config.gpt import GptConfig, Sampling
 from d2lbert.errors import UserError
-from d2lbert.outputs import GptOutput, Rows
+from d2lbert.outputs import GptOutput, Hypothesis, Rows
 from d2lbert.torch.attention import KeyValueCache, causal_mask, same_sequence
 from d2lbert.torch.encoder import TransformerEncoder, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, shapes_of, to_arrays
-from d2lbert.torch.generation import Hypothesis, Sampling, sample
+from d2lbert.torch.generation import sample
 
 if TYPE_CHECKING:
     from d2lbert.text import WordPiece

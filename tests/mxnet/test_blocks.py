@@ -38,6 +38,28 @@ def test_keywords_go_to_their_places(hybridize: bool) -> None:
         block(x, y, c=1.0)
 
 
+class _ByKeyword(Block):
+    """Returns a x; ``a`` is taken by keyword alone."""
+
+    def forward(self, x: Any, *, a: float = 1.0) -> Any:
+        return a * x
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_what_is_wanted_by_keyword_stays_a_keyword(hybridize: bool) -> None:
+    block, seen = _ByKeyword(), []
+    if hybridize:
+        block.hybridize()
+    block.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs)))
+    block.register_forward_hook(lambda _, inputs, output: seen.append(output.asscalar()))
+    x = nd.array([2.0])
+    assert block(x).asscalar() == 2
+    assert block(x, a=3.0).asscalar() == 6
+    assert seen == [1, 2, 1, 6]
+    with pytest.raises(TypeError, match="positional argument"):
+        block(x, 3.0)
+
+
 def test_arrays_and_symbols_have_their_operations() -> None:
     array, symbol = nd.array([-1.0]), sym.var("x")
     assert (is_array(array), is_array(symbol)) == (True, False)

@@ -79,6 +79,16 @@ def test_a_folder_of_the_other_edition(tmp_path: Path) -> None:
     assert np.abs(found[0] - one.embed(SENTENCES)[0]).max() < 1e-5
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_both_write_the_same_folder(tmp_path: Path, half: bool) -> None:
+    one, two = both()
+    for edition, model in (("torch", one), ("mxnet", two)):
+        model.save_pretrained(tmp_path / edition, half=half)
+    for name in ("options.json", "model.safetensors"):
+        first, second = ((tmp_path / edition / name).read_bytes() for edition in ("torch", "mxnet"))
+        assert first == second, name
+
+
 def test_the_known_answers(real_data: Path) -> None:
     h5py = pytest.importorskip("h5py")
     folder = real_data / "elmo_fixture"

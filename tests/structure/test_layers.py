@@ -1,4 +1,4 @@
-"""Imports flow one way, the neutral part needs no framework, files and functions stay short, editions match."""
+"""Imports flow one way, the neutral part needs no framework, files and functions stay short."""
 
 from __future__ import annotations
 
@@ -90,12 +90,6 @@ def size_problems(source: str) -> list[str]:
     return problems
 
 
-def public_names(source: str) -> set[str]:
-    """Public classes and functions that a module defines."""
-    kinds = (ast.ClassDef, ast.FunctionDef)
-    return {node.name for node in ast.parse(source).body if isinstance(node, kinds) and not node.name.startswith("_")}
-
-
 def _files(root: Path, *folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
 
@@ -149,18 +143,6 @@ def test_long_ones_are_seen() -> None:
     assert size_problems("x = 1\n" * 401)
     assert size_problems("def f():\n" + "    x = 1\n" * 41)
     assert not size_problems('def f():\n    """' + "a\n" * 50 + '    """\n    return 1\n')
-
-
-def test_editions_match(root: Path) -> None:
-    """A file of the MXNet edition has a twin in PyTorch with at least its public names."""
-    own = {"__init__.py", "numpy_compat.py", "blocks.py"}
-    for path in _files(root, "d2lbert/mxnet"):
-        if path.name in own:
-            continue
-        twin = root / "d2lbert" / "torch" / path.name
-        assert twin.is_file(), f"{path.name} has no twin"
-        extra = public_names(path.read_text()) - public_names(twin.read_text())
-        assert not extra, f"{path.name}: {extra}"
 
 
 def test_public_docstrings_are_there(root: Path) -> None:

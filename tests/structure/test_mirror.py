@@ -22,6 +22,7 @@ ELSEWHERE = {
     "mxnet/decoder": ("parity/test_translation_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/encoder": ("parity/test_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/gpt": ("parity/test_gpt_editions.py", "equals its twin in outputs, gradients and files"),
+    "mxnet/generation": ("parity/test_gpt_editions.py", "equals its twin in distributions"),
     "torch/decoder": ("parity/test_transformer.py", "TODO: a test of its own"),
     "torch/folder": ("parity/test_bert.py", "TODO: a test of its own"),
     "torch/heads": ("parity/test_heads.py", "TODO: a test of its own"),
