@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.record import ROOT
-from d2lbert.torch.runtime import PRECISIONS
+from d2lbert.config.training import PRECISIONS
 
 
 def command_line(doc: str) -> argparse.ArgumentParser:

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from d2lbert.config.training import PRECISIONS as PRECISIONS  # the benchmarks know it by this place
 from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
 
