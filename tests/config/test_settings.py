@@ -44,16 +44,6 @@ RATE, SHARE = (-0.1, 1.0), (-0.1, 1.1)
 SIZES = {"vocab_size": (0,), "initializer_range": (0.0,)}
 # Values that make no sense, for the fields where a bound is easily forgotten.
 SENSELESS: dict[type[Settings], dict[str, tuple[float, ...]]] = {
-    training.Training: {
-        **dict.fromkeys(("epochs", "batch_size", "learning_rate", "clip"), (0,)),
-        **SEED, "warmup": SHARE, "max_length": (2,), "patience": (-1,), "weight_decay": (-0.1,),
-        "layer_decay": (0.0, 1.1),
-    },
-    training.Pretraining: {
-        **dict.fromkeys(("steps", "accumulation", "learning_rate", "clip", "keep", "validation_batches"), (0,)),
-        **dict.fromkeys(("log_every", "validate_every", "save_every"), (0,)),
-        **SEED, "warmup": SHARE, "weight_decay": (-0.1,),
-    },
     PretrainingSettings: {
         **SEED, "max_length": (4,), "batch_size": (0,), "window": (0,), "short_share": SHARE, "static_copies": (-1,),
     },

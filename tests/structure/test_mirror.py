@@ -23,15 +23,6 @@ ELSEWHERE = {
     "mxnet/encoder": ("parity/test_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/gpt": ("parity/test_gpt_editions.py", "equals its twin in outputs, gradients and files"),
     "mxnet/generation": ("parity/test_gpt_editions.py", "equals its twin in distributions"),
-    "torch/decoder": ("parity/test_transformer.py", "TODO: a test of its own"),
-    "torch/folder": ("parity/test_bert.py", "TODO: a test of its own"),
-    "torch/heads": ("parity/test_heads.py", "TODO: a test of its own"),
-    "torch/pretraining": ("parity/test_pretraining.py", "TODO: a test of its own"),
-    "torch/training/distributed": ("system/test_processes.py", "TODO: a test of its own"),
-    "torch/training/evaluation": ("torch/training/test_finetuning.py", "TODO: a test of its own"),
-    "torch/training/losses": ("parity/test_heads.py", "TODO: a test of its own"),
-    "torch/training/optim": ("torch/training/test_finetuning_settings.py", "TODO: a test of its own"),
-    "torch/training/resuming": ("torch/training/test_finetuning_settings.py", "TODO: a test of its own"),
 }
 
 

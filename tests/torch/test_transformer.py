@@ -14,7 +14,6 @@ from transformer_sizes import transformer_config
 from d2lbert import UserError
 from d2lbert.config import TransformerConfig, transformer_preset
 from d2lbert.torch.encoder import count_parameters
-from d2lbert.torch.training.optim import inverse_square_root_decay
 from d2lbert.torch.transformer import Transformer
 from d2lbert.torch.translation import label_smoothing_loss
 
@@ -152,11 +151,3 @@ def test_loss_is_the_formula_of_the_paper_over_real_tokens() -> None:
         total -= float((wanted * logits[row, column].log_softmax(0)).sum())
         count += 1
     assert float(label_smoothing_loss(logits, targets, mask, 0.1)) == pytest.approx(total / count, abs=1e-6)
-
-
-def test_schedule_is_the_formula_of_the_paper() -> None:
-    warmup, size = 4000, 512
-    peak = size**-0.5 * warmup**-0.5
-    for step in (1, 100, 3999, 4000, 4001, 100_000):
-        paper = size**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        assert peak * inverse_square_root_decay(step - 1, warmup) == pytest.approx(paper)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 import typer
@@ -14,8 +14,7 @@ from cli_support import complaint, finetune_command, run
 
 from d2lbert import UserError, cli
 from d2lbert.commands import pretrain
-from d2lbert.commands.options import options_from_settings
-from d2lbert.config.settings import Settings, setting
+from d2lbert.config.settings import Settings
 from d2lbert.config.training import Pretraining, Training
 from d2lbert.data.pretraining.batches import PretrainingSettings
 from d2lbert.data.pretraining.masking import MaskingRates
@@ -131,60 +130,6 @@ def test_a_number_that_cannot_be_is_one_line(command: str, tmp_path: Path) -> No
         assert line.startswith(f"d2lbert: {of_fields[option.name]}: {option.name} is -1"), line
         assert "should be a valid" in complaint(command, *start, "--out", tmp_path / "out", name, "much")
     assert not (tmp_path / "out").exists()
-
-
-@dataclass(frozen=True)
-class One(Settings):
-    """Settings of a test."""
-
-    seed: int = setting(3, "of the one", at_least=0)
-    size: int = setting(1, "how large", at_least=1)
-    on: bool = setting(True, "or off")
-
-
-@dataclass(frozen=True)
-class Other(Settings):
-    """More settings."""
-
-    seed: int = setting(3, "of the other", at_least=0)
-    inner: One = setting(One(), "a part")
-
-
-@dataclass(frozen=True)
-class Odd(Settings):
-    """Settings with another default."""
-
-    seed: int = setting(4, "of the odd one", at_least=0)
-
-
-def _app(command: Any) -> typer.Typer:
-    app = typer.Typer()
-    app.command()(command)
-    return app
-
-
-def test_one_name_in_two_classes_is_one_option_and_a_parameter_comes_first() -> None:
-    calls = []
-
-    @options_from_settings({"on": "--light"})
-    def command(one: One, other: Other, size: Annotated[int, typer.Option("--size")] = 9) -> None:
-        """Do nothing."""
-        calls.append((one, other, size))
-
-    _app(command)(["--seed", "5", "--no-light"], standalone_mode=False)
-    assert calls == [(One(seed=5, size=1, on=False), Other(seed=5), 9)]
-    (seed,) = (one for one in typer.main.get_command(_app(command)).params if one.name == "seed")
-    assert seed.help == "of the one; of the other"  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match="settings: seed is -5"):
-        _app(command)(["--seed", "-5"], standalone_mode=False)
-
-
-def test_two_defaults_of_one_name_are_refused() -> None:
-    def command(one: One, odd: Odd) -> None:
-        """Do nothing."""
-
-    with pytest.raises(ValueError, match="seed has two defaults"):
-        options_from_settings({})(command)
 
 
 def test_what_a_wrong_command_line_raises() -> None:

@@ -15,9 +15,8 @@ from d2lbert.tasks.classification import Classification
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
-from d2lbert.torch.training.evaluation import compute_logits, predict
-from d2lbert.torch.training.finetuning import Training, fine_tune
-from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay
+from d2lbert.torch.training.evaluation import compute_logits, evaluate, predict
+from d2lbert.torch.training.finetuning import History, Training, fine_tune
 
 WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -86,6 +85,25 @@ def test_packed_and_padded_training_agree() -> None:
         assert torch.allclose(one, two, atol=1e-3), name
 
 
+def test_a_history_knows_its_best_epoch() -> None:
+    history = History("f1", [{"epoch": 1, "f1": 0.5}])
+    assert history.best == {"epoch": 1, "f1": 0.5}
+    history += [{"epoch": 2, "f1": 0.7}, {"epoch": 3, "f1": 0.7}, {"epoch": 4, "f1": 0.6}]
+    assert history.best == {"epoch": 2, "f1": 0.7}  # the first of those that are equal
+    assert [record["epoch"] for record in history] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("given", "best_by"), [("", "accuracy"), ("f1_macro", "f1_macro")])
+def test_a_run_says_which_epoch_it_kept_and_by_which_score(given: str, best_by: str) -> None:
+    model = _model()
+    settings = dataclasses.replace(QUICK, epochs=3, best_by=given)
+    history = fine_tune(model, TASK, TOKENIZER, _sentences(60, 1), _sentences(60, 2), settings, progress=False)
+    assert isinstance(history, History)
+    assert history.best_by == best_by
+    assert history.best[best_by] == max(record[best_by] for record in history)
+    assert evaluate(model, TASK, TOKENIZER, _sentences(60, 2))[0][best_by] == history.best[best_by]
+
+
 def test_the_best_epoch_is_kept() -> None:
     """After a collapse in a late epoch the weights of the good one come back."""
     model, history = _run(dataclasses.replace(QUICK, epochs=4, learning_rate=0.5, warmup=1.0, clip=100.0))
@@ -93,39 +111,6 @@ def test_the_best_epoch_is_kept() -> None:
     scores = TASK.metrics(TASK.targets(_sentences(60, 2)), compute_logits(model, encodings, TOKENIZER))
     assert scores["accuracy"] == max(record["accuracy"] for record in history)
     assert history[-1]["accuracy"] < scores["accuracy"]
-
-
-def test_logits_keep_their_order_whatever_the_batch() -> None:
-    model = _model().eval()
-    encodings = TASK.encode(_sentences(30, 3), TOKENIZER, 20)
-    one = compute_logits(model, encodings, TOKENIZER, batch_size=1)
-    many = compute_logits(model, encodings, TOKENIZER, batch_size=13)
-    assert np.abs(one - many).max() < 1e-5
-
-
-def test_schedule_by_hand() -> None:
-    factors = [linear_warmup_and_decay(step, 2, 6) for step in range(7)]
-    assert factors == pytest.approx([0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0])
-    assert linear_warmup_and_decay(0, 0, 4) == 1.0
-
-
-def test_decay_spares_biases_and_layer_norm() -> None:
-    model = _model()
-    decayed, spared = decay_groups(model, 0.01)
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    assert len(decayed["params"]) + len(spared["params"]) == len(names)
-    assert all(names[id(p)].endswith("bias") or "norm" in names[id(p)] for p in spared["params"])
-    assert not any(names[id(p)].endswith("bias") or "norm" in names[id(p)] for p in decayed["params"])
-    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"epochs": 0}, {"learning_rate": -1.0}, {"warmup": 1.5}, {"max_length": 2}, {"seed": -1}, {"clip": float("nan")}],
-)
-def test_settings_that_cannot_be(change: dict[str, float]) -> None:
-    with pytest.raises(UserError, match=f"training: {next(iter(change))} is"):
-        Training(**change)
 
 
 def test_a_loss_that_explodes_is_one_line() -> None:

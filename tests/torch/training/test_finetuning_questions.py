@@ -57,11 +57,30 @@ def test_it_learns_what_is_asked_for_and_when_nothing_answers() -> None:
     assert len(task.inputs(dev, TOKENIZER, QUICK.max_length)) > len(dev)
     history = fine_tune(model, task, TOKENIZER, train, dev, QUICK, progress=False)
     assert history[-1]["loss"] < history[0]["loss"] / 4
-    tuned = QuestionAnswering(max(history, key=lambda record: record["f1"])["best_threshold"])
+    tuned = QuestionAnswering(model.null_threshold)
     scores, answers = evaluate(model, tuned, TOKENIZER, test, QUICK.max_length)
     assert scores["f1"] > 0.95
     assert scores["no_answer_accuracy"] > 0.9
     assert [answer["answer"] == "" for answer in answers[::4]].count(True) > 18
+
+
+@pytest.mark.parametrize("threshold", [0.0, None])
+def test_the_threshold_of_the_best_epoch_is_given_to_the_model(threshold: float | None) -> None:
+    """Where every text has an answer there is none to give."""
+    train = [question for question in _questions(32, 1) if question.answers or threshold is not None]
+    model, settings = _model(), dataclasses.replace(QUICK, epochs=2)
+    assert model.null_threshold is None
+    history = fine_tune(model, QuestionAnswering(threshold), TOKENIZER, train, train, settings, progress=False)
+    assert history.best_by == "f1"
+    assert model.null_threshold == (None if threshold is None else history.best["best_threshold"])
+
+
+def test_a_threshold_is_settled_from_the_record() -> None:
+    model = _model()
+    QuestionAnswering().settle(model, {"best_threshold": -1.5})
+    assert model.null_threshold is None
+    QuestionAnswering(0.0).settle(model, {"best_threshold": -1.5})
+    assert model.null_threshold == -1.5
 
 
 def test_packed_and_padded_training_agree() -> None:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from d2lbert import UserError
 from d2lbert.config import BertConfig
 from d2lbert.data import ScoredPair, Sentence, TaggedSentence
-from d2lbert.data.batching import pack
-from d2lbert.tasks.base import IGNORED, Loss
 from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.pair import PairRegression
 from d2lbert.tasks.tagging import Tagging
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
-from d2lbert.torch.training.evaluation import evaluate, predict
 from d2lbert.torch.training.finetuning import Training, fine_tune
-from d2lbert.torch.training.losses import compute_loss
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"])
 TASK = Classification(["negative", "positive"])
@@ -84,29 +79,15 @@ def test_examples_that_cannot_be_learned_from() -> None:
         _run(dev=[])
     with pytest.raises(UserError, match="an example to train on has no label"):
         _run(train=[*SENTENCES, Sentence("good film")])
-    with pytest.raises(UserError, match="no examples to score"):
-        evaluate(BertForSequenceClassification(_encoder(), TASK.labels), TASK, TOKENIZER, [])
 
 
 def test_texts_longer_than_the_positions_are_one_line() -> None:
     long = [Sentence("good film " * 10, "positive")]
     message = "a text of 22 tokens, but the model has 16 positions: give a smaller max_length"
-    model = BertForSequenceClassification(_encoder(), TASK.labels)
     with pytest.raises(UserError, match=message):
         _run(train=long)
     with pytest.raises(UserError, match=message):
-        evaluate(model, TASK, TOKENIZER, long)
-    assert len(predict(model, TASK, TOKENIZER, long, max_length=16)) == 1
-
-
-@pytest.mark.parametrize("class_weights", [None, torch.tensor([1.0, 2.0, 3.0])])
-def test_a_batch_in_which_nothing_is_asked_teaches_nothing(class_weights: torch.Tensor | None) -> None:
-    encodings = TOKENIZER.encode_batch(["good film"])
-    logits = torch.randn(1, 4, 3, requires_grad=True)
-    loss = compute_loss(Loss.TOKENS, logits, [np.full(4, IGNORED)], pack(encodings), class_weights)
-    loss.backward()
-    assert float(loss.detach()) == 0
-    assert not logits.grad.any()
+        _run(dev=long)
 
 
 def test_a_frozen_encoder_with_layer_decay() -> None:

@@ -12,20 +12,18 @@ import torch
 from d2lbert import UserError
 from d2lbert.config import BertConfig
 from d2lbert.data import ScoredPair, Sentence
-from d2lbert.data.batching import pack, pad
+from d2lbert.data.batching import pack
 from d2lbert.storage.checkpoints import DamagedCheckpointWarning
-from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.tasks.base import Loss
 from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.pair import PairRegression
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
-from d2lbert.torch.runtime import to_tensors
 from d2lbert.torch.training import finetuning
 from d2lbert.torch.training.evaluation import evaluate
 from d2lbert.torch.training.finetuning import Training, fine_tune
-from d2lbert.torch.training.losses import by_token, compute_loss
-from d2lbert.torch.training.optim import UncorrectedAdamW, layer_groups
+from d2lbert.torch.training.losses import compute_loss
 
 WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -63,11 +61,6 @@ def test_bfloat16_trains_nearly_the_same_model_in_float32_weights() -> None:
     assert other[0]["loss"] == pytest.approx(history[0]["loss"], rel=1e-2)
     assert all(weight.dtype == exact[name].dtype for name, weight in rounded.items())
     assert other[-1]["accuracy"] == pytest.approx(history[-1]["accuracy"], abs=0.1)
-
-
-def test_an_unknown_precision_is_one_line() -> None:
-    with pytest.raises(UserError, match="unknown precision 'float16': did you mean bfloat16 or float32"):
-        Training(precision="float16")
 
 
 class Stopped(Exception):
@@ -127,18 +120,6 @@ def test_best_by_chooses_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
         _run(dataclasses.replace(QUICK, best_by="f2"))
 
 
-def test_layer_decay_by_hand() -> None:
-    model = _model()
-    groups = layer_groups(model, 0.01, 1.0, 0.5)
-    rates = {id(parameter): (group["lr"], group["weight_decay"]) for group in groups for parameter in group["params"]}
-    assert len(rates) == len(list(model.parameters()))
-    names = dict(model.named_parameters())
-    assert rates[id(names["classifier.weight"])] == rates[id(names["bert.pooler.weight"])] == (1.0, 0.01)
-    assert rates[id(names["bert.encoder.blocks.1.attention.query.weight"])] == (0.5, 0.01)
-    assert rates[id(names["bert.encoder.blocks.0.attention.query.bias"])] == (0.25, 0.0)
-    assert rates[id(names["bert.embeddings.word.weight"])] == (0.125, 0.01)
-
-
 def test_layer_decay_moves_low_layers_less() -> None:
     start = _model().state_dict()
     moved = {}
@@ -146,40 +127,6 @@ def test_layer_decay_moves_low_layers_less() -> None:
         end, _ = _run(dataclasses.replace(QUICK, epochs=1, layer_decay=decay))
         moved[decay] = (end["bert.embeddings.word.weight"] - start["bert.embeddings.word.weight"]).abs().max()
     assert moved[0.1] < moved[1.0] / 20
-
-
-def test_adam_without_bias_correction_by_hand() -> None:
-    weight, rate, decay, epsilon = torch.nn.Parameter(torch.tensor([2.0, -1.0])), 0.1, 0.5, 1e-6
-    optimizer = UncorrectedAdamW([weight], lr=rate, weight_decay=decay, eps=epsilon)
-    expected, first, second = np.array([2.0, -1.0]), np.zeros(2), np.zeros(2)
-    for gradient in (np.array([3.0, -0.2]), np.array([-1.0, 0.0])):
-        weight.grad = torch.tensor(gradient, dtype=torch.float32)
-        optimizer.step()
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.999 * second + 0.001 * gradient**2
-        expected = expected - rate * (first / (np.sqrt(second) + epsilon) + decay * expected)
-        assert weight.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
-
-
-def test_uncorrected_steps_are_the_corrected_ones_at_a_higher_rate() -> None:
-    """The factor of the docstring: 6.6 at most, more than 3 for the first hundred steps."""
-    steps = np.arange(1, 101)
-    factors = (1 - 0.9**steps) / np.sqrt(1 - 0.999**steps)
-    assert factors.max() == pytest.approx(6.57, abs=0.01)
-    assert factors[-1] > 3
-    plain, corrected = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
-    optimizers = (
-        UncorrectedAdamW([plain], lr=0.01, weight_decay=0.0, eps=1e-12),
-        torch.optim.AdamW([corrected], lr=0.01, weight_decay=0.0, eps=1e-12),
-    )
-    generator = torch.Generator().manual_seed(0)
-    for factor in factors[:20]:
-        before = plain.detach().clone(), corrected.detach().clone()
-        gradient = torch.randn(3, generator=generator)
-        for parameter, optimizer in zip((plain, corrected), optimizers, strict=True):
-            parameter.grad = gradient.clone()
-            optimizer.step()
-        assert torch.allclose(plain - before[0], float(factor) * (corrected - before[1]), rtol=1e-4)
 
 
 def test_bias_correction_is_on_unless_it_is_switched_off(tmp_path: Path) -> None:
@@ -226,26 +173,3 @@ def test_regression_learns_to_count_praise_in_both_texts() -> None:
     assert scores["spearman"] == max(record["spearman"] for record in history) > 0.95
     assert len(answers) == 40
     assert all(np.isfinite(answer["score"]) for answer in answers)
-
-
-@pytest.mark.parametrize("arrange", [pack, pad])
-def test_logits_of_tokens_come_out_in_the_order_of_the_texts(arrange) -> None:
-    encodings = TOKENIZER.encode_batch(["good film", "the bad plot a", "poor"])
-    batch = arrange(encodings)
-    ids = to_tensors(batch).token_ids
-    found = by_token(ids[..., None].float(), batch)[:, 0]
-    assert found.tolist() == [index for encoding in encodings for index in encoding.ids]
-    # A loss over tokens: those without a label count for nothing.
-    logits = torch.nn.functional.one_hot(ids, len(TOKENIZER.vocab)).float() * 50
-    targets = [np.array(encoding.ids) for encoding in encodings]
-    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) < 1e-6
-    targets[1][2] = 0
-    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) == pytest.approx(50 / 13, rel=1e-3)
-    targets[1][2] = IGNORED
-    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) < 1e-6
-
-
-@pytest.mark.parametrize("change", [{"layer_decay": 0.0}, {"layer_decay": 1.5}, {"patience": -1}])
-def test_settings_that_cannot_be(change: dict[str, float]) -> None:
-    with pytest.raises(UserError, match=f"training: {next(iter(change))} is"):
-        Training(**change)

@@ -1,0 +1,160 @@
+"""Every loss by hand: on logits whose softmax is a fraction."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from d2lbert import UserError
+from d2lbert.data.batching import pack, pad
+from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.text import WordPiece
+from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.training.losses import (
+    by_token,
+    check_finite,
+    choice_loss,
+    compute_loss,
+    mean_cross_entropy,
+    pretraining_losses,
+    span_loss,
+)
+
+WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TEXTS = pad(TOKENIZER.encode_batch(["film", "good film", "film"]))  # 3, 4 and 3 tokens
+LN2, LN3 = math.log(2), math.log(3)
+
+
+def _one_hot(place: int, count: int) -> np.ndarray:
+    return np.eye(count, dtype=np.float32)[place]
+
+
+def test_the_right_choice_among_those_of_its_question() -> None:
+    scores = torch.tensor([0.0, LN3, 1.0, 1.0, 1.0])
+    right = choice_loss(scores, [_one_hot(1, 2), _one_hot(0, 3)])
+    assert float(right) == pytest.approx((math.log(4 / 3) + LN3) / 2)  # probabilities 3/4 and 1/3
+    wrong = choice_loss(scores, [_one_hot(0, 2), _one_hot(2, 3)])
+    assert float(wrong) == pytest.approx((math.log(4) + LN3) / 2)
+    through = compute_loss(Loss.CHOICE, scores[:, None], [_one_hot(1, 2), _one_hot(0, 3)], TEXTS)
+    assert float(through) == float(right)
+
+
+def test_texts_that_belong_to_no_question_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="split_sizes"):
+        choice_loss(torch.zeros(5), [_one_hot(0, 2), _one_hot(0, 2)])
+
+
+def test_first_and_last_token_among_those_of_their_text() -> None:
+    """Neither the padding of the shorter text nor the tokens of another take a part of the probability."""
+    logits = torch.zeros(10, 2)
+    logits[1, 0] = LN2  # of 3 tokens the second begins: 2/4
+    logits[2, 1] = math.log(6)  # and the third ends: 6/8
+    logits[3:7] = 50.0  # the second text has no answer that is known
+    targets = [np.array([1, 2]), np.array([IGNORED, IGNORED]), np.array([0, 0])]
+    expected = (LN2 + math.log(4 / 3) + LN3 + LN3) / 4
+    assert float(span_loss(logits, targets, TEXTS)) == pytest.approx(expected)
+
+
+def test_spans_without_any_place_have_loss_zero() -> None:
+    logits = torch.randn(10, 2, requires_grad=True)
+    loss = span_loss(logits, [np.array([IGNORED, IGNORED])] * 3, TEXTS)
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not logits.grad.any()
+
+
+def test_a_score_is_the_squared_difference() -> None:
+    loss = compute_loss(Loss.SCORE, torch.tensor([[1.0], [3.0], [0.0]]), [2.0, 5.0, 0], TEXTS)
+    assert float(loss) == pytest.approx((1 + 4 + 0) / 3)
+
+
+def test_labels_weigh_what_they_are_told_to() -> None:
+    logits = torch.tensor([[0.0, 0.0], [0.0, LN3], [LN3, 0.0]])
+    surprise = [LN2, math.log(4 / 3), math.log(4)]  # of labels 0, 1, 1
+    targets = [0, 1, 1]
+    assert float(compute_loss(Loss.LABEL, logits, targets, TEXTS)) == pytest.approx(sum(surprise) / 3)
+    weighted = compute_loss(Loss.LABEL, logits, targets, TEXTS, torch.tensor([1.0, 3.0]))
+    assert float(weighted) == pytest.approx((surprise[0] + 3 * surprise[1] + 3 * surprise[2]) / 7)
+
+
+def test_what_is_not_asked_is_left_out_of_sum_and_count() -> None:
+    logits = torch.tensor([[0.0, LN3], [5.0, 9.0], [0.0, LN3]])
+    targets = torch.tensor([1, IGNORED, 0])
+    assert float(mean_cross_entropy(logits, targets)) == pytest.approx((math.log(4 / 3) + math.log(4)) / 2)
+    weighted = mean_cross_entropy(logits, targets, torch.tensor([3.0, 1.0]))
+    assert float(weighted) == pytest.approx((math.log(4 / 3) + 3 * math.log(4)) / 4)
+
+
+def test_logits_of_bfloat16_get_a_loss_of_float32() -> None:
+    logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).bfloat16()
+    loss = compute_loss(Loss.LABEL, logits, [0, 1, 4], TEXTS)
+    assert loss.dtype == torch.float32
+    assert torch.equal(loss, compute_loss(Loss.LABEL, logits.float(), [0, 1, 4], TEXTS))
+
+
+def test_each_pretraining_objective_has_its_own_mean() -> None:
+    logits = {
+        "masked": torch.tensor([[0.0, 0.0, 0.0, LN3], [0.0, LN3, 0.0, 0.0]]),
+        "next_sentence": torch.tensor([[LN3, 0.0], [7.0, 0.0], [0.0, 0.0]]),
+    }
+    targets = {"masked": torch.tensor([3, 0]), "next_sentence": torch.tensor([0, IGNORED, 1])}
+    found = pretraining_losses(logits, targets)
+    assert list(found) == ["masked", "next_sentence"]
+    assert float(found["masked"]) == pytest.approx((LN2 + math.log(6)) / 2)  # probabilities 3/6 and 1/6
+    assert float(found["next_sentence"]) == pytest.approx((math.log(4 / 3) + LN2) / 2)  # 0 is a label like another
+
+
+def test_a_pretraining_objective_without_targets_has_loss_zero() -> None:
+    logits = {"masked": torch.zeros(0, 4, requires_grad=True), "next_sentence": torch.zeros(2, 2, requires_grad=True)}
+    targets = {"masked": torch.zeros(0, dtype=torch.long), "next_sentence": torch.full((2,), IGNORED)}
+    found = pretraining_losses(logits, targets)
+    assert {name: float(loss.detach()) for name, loss in found.items()} == {"masked": 0.0, "next_sentence": 0.0}
+    sum(found.values()).backward()
+    assert not logits["next_sentence"].grad.any()
+
+
+def test_an_objective_that_the_batch_does_not_ask_for_has_no_loss() -> None:
+    logits = {"masked": torch.zeros(1, 4), "next_sentence": torch.zeros(1, 2)}
+    assert list(pretraining_losses(logits, {"masked": torch.tensor([2])})) == ["masked"]
+
+
+@pytest.mark.parametrize("class_weights", [None, torch.tensor([1.0, 2.0, 3.0])])
+def test_a_batch_in_which_nothing_is_asked_teaches_nothing(class_weights: torch.Tensor | None) -> None:
+    encodings = TOKENIZER.encode_batch(["good film"])
+    logits = torch.randn(1, 4, 3, requires_grad=True)
+    loss = compute_loss(Loss.TOKENS, logits, [np.full(4, IGNORED)], pack(encodings), class_weights)
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize("arrange", [pack, pad])
+def test_logits_of_tokens_come_out_in_the_order_of_the_texts(arrange) -> None:
+    encodings = TOKENIZER.encode_batch(["good film", "the bad plot a", "poor"])
+    batch = arrange(encodings)
+    ids = to_tensors(batch).token_ids
+    found = by_token(ids[..., None].float(), batch)[:, 0]
+    assert found.tolist() == [index for encoding in encodings for index in encoding.ids]
+    # A loss over tokens: those without a label count for nothing.
+    logits = torch.nn.functional.one_hot(ids, len(TOKENIZER.vocab)).float() * 50
+    targets = [np.array(encoding.ids) for encoding in encodings]
+    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) < 1e-6
+    targets[1][2] = 0
+    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) == pytest.approx(50 / 13, rel=1e-3)
+    targets[1][2] = IGNORED
+    assert float(compute_loss(Loss.TOKENS, logits, targets, batch)) < 1e-6
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_stops_the_run(loss: float) -> None:
+    with pytest.raises(UserError, match=f"^the loss became {loss} at step 17: lower the learning rate$"):
+        check_finite(loss, 17)
+
+
+def test_any_other_loss_goes_on() -> None:
+    for loss in (0.0, -1.0, 1e300):
+        check_finite(loss, 1)

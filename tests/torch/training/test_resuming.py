@@ -1,0 +1,158 @@
+"""A state on the disk: it comes back with the random generators, and only for the run that it is of."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from d2lbert import UserError
+from d2lbert.data import Sentence
+from d2lbert.storage.checkpoints import DamagedCheckpointWarning
+from d2lbert.torch.training.resuming import (
+    fingerprint_of_examples,
+    fingerprint_of_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+SETTINGS = {"epochs": 3, "labels": ["no", "yes"], "nothing": None}
+STATE = {"weights": {"a": torch.arange(3)}, "step": 7, "history": [{"loss": 0.5}], "order": "text"}
+
+
+def _draw() -> list[Any]:
+    """The next numbers of every generator, normal ones too: of those one more is kept for later."""
+    return [torch.rand(3).tolist(), np.random.rand(2).tolist(), np.random.randn(), random.random(), random.gauss(0, 1)]
+
+
+def test_a_state_comes_back(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 7, SETTINGS, STATE)
+    found = load_checkpoint(tmp_path, SETTINGS)
+    assert found is not None
+    assert sorted(found) == sorted(STATE)  # the random states are taken out
+    assert found["weights"]["a"].tolist() == [0, 1, 2]
+    assert {name: found[name] for name in ("step", "history", "order")} == {
+        name: STATE[name] for name in ("step", "history", "order")
+    }
+
+
+def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    np.random.seed(2)
+    random.seed(3)
+    _draw()  # leaves half of a pair of normal numbers behind
+    save_checkpoint(tmp_path, 1, SETTINGS, {})
+    expected = [_draw(), _draw()]
+    assert _draw() not in expected
+    load_checkpoint(tmp_path, SETTINGS)
+    assert [_draw(), _draw()] == expected
+
+
+def test_the_newest_comes_and_few_stay(tmp_path: Path) -> None:
+    for step in (1, 2, 3, 10):
+        save_checkpoint(tmp_path, step, SETTINGS, {"step": step})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-00000003", "checkpoint-00000010"]
+    assert load_checkpoint(tmp_path, SETTINGS) == {"step": 10}
+    save_checkpoint(tmp_path, 11, SETTINGS, {"step": 11}, keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-00000011"]
+
+
+def test_where_there_is_none_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    assert load_checkpoint(tmp_path, SETTINGS) is None
+    assert load_checkpoint(tmp_path / "not there", SETTINGS) is None
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"epochs": 4}, "epochs was 3 and is now 4"),
+        ({"labels": ["yes", "no"]}, r"labels was \['no', 'yes'\] and is now \['yes', 'no'\]"),
+        ({"clip": 1.0}, "clip was None and is now 1.0"),
+    ],
+)
+def test_a_state_of_another_run_is_refused(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
+    save_checkpoint(tmp_path, 1, SETTINGS, STATE)
+    before = torch.get_rng_state()
+    with pytest.raises(
+        UserError, match=rf" is of another run: {difference}; give the same, or remove .* to start anew$"
+    ):
+        load_checkpoint(tmp_path, {**SETTINGS, **change})
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_setting_that_is_gone_is_a_difference(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, SETTINGS, STATE)
+    with pytest.raises(UserError, match="epochs was 3 and is now None"):
+        load_checkpoint(tmp_path, {name: value for name, value in SETTINGS.items() if name != "epochs"})
+
+
+def test_settings_are_compared_as_json(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, {"labels": ("no", "yes")}, {"step": 1})
+    assert load_checkpoint(tmp_path, {"labels": ["no", "yes"]}) == {"step": 1}
+
+
+def test_damaged_states_are_passed_over_and_none_left_is_one_line(tmp_path: Path) -> None:
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, SETTINGS, {"step": step})
+    (tmp_path / "checkpoint-00000002" / "state.pt").write_bytes(b"")
+    with pytest.warns(DamagedCheckpointWarning):
+        assert load_checkpoint(tmp_path, SETTINGS) == {"step": 1}
+    (tmp_path / "checkpoint-00000001" / "settings.json").write_text("{}")
+    with pytest.warns(DamagedCheckpointWarning), pytest.raises(UserError, match=r"is damaged: remove .* to start anew"):
+        load_checkpoint(tmp_path, SETTINGS)
+
+
+class _Code:
+    """A pickle of it would run code."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("this must not be printed",)
+
+
+def test_code_in_a_file_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_checkpoint(tmp_path, 1, SETTINGS, {"code": _Code()})
+    with pytest.raises(pickle.UnpicklingError):
+        load_checkpoint(tmp_path, SETTINGS)
+    assert "printed" not in capsys.readouterr().out
+
+
+def test_other_examples_or_another_order_have_another_name() -> None:
+    one, two = Sentence("good film", "positive"), Sentence("bad film", "negative")
+    several = [[one, two], [two, one], [one], [one, two, two], [], [one, Sentence("bad film", "positive")]]
+    names = [fingerprint_of_examples(examples) for examples in several]
+    assert len(set(names)) == len(several)
+    assert fingerprint_of_examples(iter([Sentence("good film", "positive"), two])) == names[0]
+    assert len(fingerprint_of_examples([Sentence("half a pair \ud800")])) == 16
+
+
+def _layer(value: float = 0.0, shape: tuple[int, ...] = (2, 3), name: str = "weight") -> nn.Module:
+    module = nn.Module()
+    module.register_parameter(name, nn.Parameter(torch.full(shape, value)))
+    return module
+
+
+def test_other_weights_have_another_name() -> None:
+    changed = _layer()
+    with torch.no_grad():
+        changed.weight[1, 2] = 1e-30
+    several = [_layer(), changed, _layer(shape=(3, 2)), _layer(name="other"), _layer(1.0), _layer().bfloat16()]
+    names = [fingerprint_of_weights(module) for module in several]
+    assert len(set(names)) == len(several)
+    assert fingerprint_of_weights(_layer().requires_grad_(False)) == names[0]
+    turned = _layer()
+    turned.weight = nn.Parameter(torch.zeros(3, 2).T)  # the same numbers, laid out otherwise
+    assert fingerprint_of_weights(turned) == names[0]
+
+
+def test_buffers_count_as_weights() -> None:
+    modules = [_layer(), _layer()]
+    modules[1].register_buffer("mean", torch.tensor(1.0))
+    assert len({fingerprint_of_weights(module) for module in modules}) == 2
