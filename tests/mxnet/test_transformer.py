@@ -36,6 +36,20 @@ def test_a_later_token_of_the_target_changes_nothing_before_it(norm_first: bool)
     assert np.abs(one[:, 2] - two[:, 2]).max() > 1e-3
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_block_needs_no_masks_and_gives_weights_on_request(norm_first: bool, hybridize: bool) -> None:
+    block = next(iter(_model(norm_first=norm_first).decoder.blocks))
+    if hybridize:
+        block.hybridize()
+    x, memory = (nd.random.normal(shape=(2, length, 12)) for length in (3, 5))
+    plain, *nothing = block(x, memory)
+    assert nothing == [None, None]
+    y, weights, cross_weights = block(x, memory, nd.ones((1, 3, 3)), nd.ones((2, 5)), need_weights=True)
+    assert np.abs(plain.asnumpy() - y.asnumpy()).max() < 1e-6
+    assert (weights.shape, cross_weights.shape) == ((2, 3, 3, 3), (2, 3, 3, 5))
+
+
 def test_padding_changes_nothing() -> None:
     model = _model()
     sources, targets = nd.array([[5, 6, 7, 8, 9]]), nd.array([[1, 3, 4, 9]])

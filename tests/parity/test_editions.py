@@ -178,6 +178,18 @@ def test_bert(activation: str, arrange: Callable[..., Batch], hybridize: bool) -
 
 @pytest.mark.parametrize("arrange", [pad, pack])
 @pytest.mark.parametrize("hybridize", [False, True])
+def test_bert_at_some_tokens(arrange: Callable[..., Batch], hybridize: bool) -> None:
+    one, two = _berts(hybridize)
+    theirs, ours = torch_runtime.to_tensors(_batch(arrange)), runtime.to_tensors(_batch(arrange))
+    places = np.array([31, 2, 0, 33, 2])  # one of them twice: its gradients add up
+    expected = torch_run(one, lambda: [one.pool(one.forward_at(theirs, torch.from_numpy(places)))], [])
+    assert_same(expected, mxnet_run(two, lambda: [two.pool(two.forward_at(ours, mxnet.nd.array(places)))], []))
+    first = torch_bert.first_positions(theirs).numpy(), bert.first_positions(ours).asnumpy()
+    assert first[0].tolist() == first[1].tolist()
+
+
+@pytest.mark.parametrize("arrange", [pad, pack])
+@pytest.mark.parametrize("hybridize", [False, True])
 def test_bert_pooled_alone(arrange: Callable[..., Batch], hybridize: bool) -> None:
     one, two = _berts(hybridize)
     theirs, ours = torch_runtime.to_tensors(_batch(arrange)), runtime.to_tensors(_batch(arrange))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+Definitions = dict[str, ast.ClassDef | ast.FunctionDef]
+
 # Files of the MXNet edition that make up for what MXNet lacks.
 OWN = ("__init__.py", "blocks.py", "numpy_compat.py")
 
@@ -72,19 +74,24 @@ def _with_default(parameter: ast.arg, default: ast.expr | None) -> str:
     return parameter.arg if default is None else f"{parameter.arg}={ast.unparse(default)}"
 
 
-def public_names(source: str) -> dict[str, ast.ClassDef | ast.FunctionDef]:
-    """The public classes and functions of a file, in their order."""
+def definitions(source: str) -> Definitions:
+    """The classes and functions of a file, in their order."""
     nodes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef | ast.FunctionDef))
-    return {node.name: node for node in nodes if not node.name.startswith("_")}
+    return {node.name: node for node in nodes}
+
+
+def public(names: Iterable[str]) -> list[str]:
+    """Those that are for others, and the constructor."""
+    return [name for name in names if name == "__init__" or not name.startswith("_")]
 
 
 def own_methods(node: ast.ClassDef) -> dict[str, list[str]]:
     """The constructor and the public methods that a class itself defines, each with its parameters."""
-    functions = [one for one in node.body if isinstance(one, ast.FunctionDef)]
-    return {one.name: parameters(one) for one in functions if one.name == "__init__" or not one.name.startswith("_")}
+    functions = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+    return {name: parameters(functions[name]) for name in public(functions)}
 
 
-def methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef | ast.FunctionDef]) -> dict[str, list[str]]:
+def methods(node: ast.ClassDef, file: Definitions) -> dict[str, list[str]]:
     """Those of a class and of its bases in the same file.
 
     Gluon's own ``forward`` hands on to ``hybrid_forward``: where a class has no ``forward``, that one stands for it,
@@ -92,8 +99,8 @@ def methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef | ast.FunctionDe
     """
     found: dict[str, list[str]] = {}
     for base in node.bases:
-        above = classes.get(ast.unparse(base))
-        found |= methods(above, classes) if isinstance(above, ast.ClassDef) else {}
+        above = file.get(ast.unparse(base))
+        found |= methods(above, file) if isinstance(above, ast.ClassDef) else {}
     for name, names in own_methods(node).items():
         if name != "hybrid_forward":
             found[name] = names
@@ -102,13 +109,23 @@ def methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef | ast.FunctionDe
     return found
 
 
+def new_methods(node: ast.ClassDef, file: Definitions) -> set[str]:
+    """The names of the methods that a class does not have from a public base."""
+    found = {name.removeprefix("hybrid_") for name in own_methods(node)}
+    for base in node.bases:
+        above = file.get(ast.unparse(base))
+        if isinstance(above, ast.ClassDef) and above.name.startswith("_"):
+            found |= new_methods(above, file)
+    return found
+
+
 def differences(module: str, torch_source: str, mxnet_source: str) -> list[str]:
     """What differs between the public parts of twin files, a line each."""
-    one, two = public_names(torch_source), public_names(mxnet_source)
-    lines = [f"{module}.{name}: only in mxnet" for name in two if name not in one]
-    lines += order_difference(module, one, two)
-    for name, node in one.items():
-        twin = two.get(name)
+    one, two = definitions(torch_source), definitions(mxnet_source)
+    lines = [f"{module}.{name}: only in mxnet" for name in public(two) if name not in one]
+    lines += order_difference(module, public(one), public(two))
+    for name in public(one):
+        node, twin = one[name], two.get(name)
         where = f"{module}.{name}"
         if isinstance(node, ast.ClassDef) and isinstance(twin, ast.ClassDef):
             lines += method_differences(where, node, twin, one, two)
@@ -120,16 +137,15 @@ def differences(module: str, torch_source: str, mxnet_source: str) -> list[str]:
 
 
 def method_differences(
-    where: str,
-    node: ast.ClassDef,
-    twin: ast.ClassDef,
-    torch_names: dict[str, ast.ClassDef | ast.FunctionDef],
-    mxnet_names: dict[str, ast.ClassDef | ast.FunctionDef],
+    where: str, node: ast.ClassDef, twin: ast.ClassDef, torch_file: Definitions, mxnet_file: Definitions
 ) -> list[str]:
-    """What differs between the methods of two classes. What both inherit has been compared where it is defined."""
-    defined = {name.removeprefix("hybrid_") for name in own_methods(node) | own_methods(twin)}
-    one = {name: names for name, names in methods(node, torch_names).items() if name in defined}
-    two = {name: names for name, names in methods(twin, mxnet_names).items() if name in defined}
+    """What differs between the methods of two classes. What both inherit is compared where it is defined.
+
+    A private base has no twin to be compared with, so its methods count as the class's own.
+    """
+    defined = new_methods(node, torch_file) | new_methods(twin, mxnet_file)
+    one = {name: names for name, names in methods(node, torch_file).items() if name in defined}
+    two = {name: names for name, names in methods(twin, mxnet_file).items() if name in defined}
     lines = [f"{where}.{name}: only in torch" for name in one if name not in two]
     lines += [f"{where}.{name}: only in mxnet" for name in two if name not in one]
     lines += order_difference(where, one, two)
@@ -251,6 +267,11 @@ def test_an_inherited_forward_is_compared() -> None:
     """A class of one edition may leave to its base what the other writes anew."""
     inherits = MXNET.replace("    def forward(self, x, mask=None, *, all=False): ...\n", "")
     assert differences("m", TORCH, inherits) == ["m.Model.forward(*, all=False): only in torch"]
+
+
+def test_a_private_base_counts() -> None:
+    based = MXNET.replace("class Layer(Block):", "class _Base(Block):\n    def more(self): ...\n\nclass Layer(_Base):")
+    assert differences("m", TORCH, based) == ["m.Layer.more: only in mxnet"]
 
 
 def test_another_order_is_seen() -> None:
