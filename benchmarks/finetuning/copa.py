@@ -23,7 +23,7 @@ from benchmarks.record import Record, spread
 from d2lbert import data, get_model
 from d2lbert.data.batching import pad
 from d2lbert.data.examples import ChoiceQuestion
-from d2lbert.data.readers.choices import ask_the_other
+from d2lbert.data.readers.choices import swap_question
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.torch.heads import BertForMultipleChoice
 from d2lbert.torch.runtime import best_device, seed_everything, to_tensors
@@ -48,7 +48,7 @@ def fine_tuned(train: list[Any], dev: list[Any], settings: Training) -> tuple[di
     encoder, tokenizer = get_model("minilm")
     model = BertForMultipleChoice(encoder)
     history = fine_tune(model, Mirrored(), tokenizer, train, dev, settings, best_device())
-    turned = [ask_the_other(question) for question in dev]
+    turned = [swap_question(question) for question in dev]
     asked, other = (
         predict(model, MultipleChoice(), tokenizer, questions, settings.max_length, best_device())
         for questions in (dev, turned)

@@ -1,4 +1,4 @@
-"""Data sets: found, verified, read. Batches of them: padded or packed (:mod:`d2lbert.data.batching`)."""
+"""Find, verify and read data sets, and make padded or packed batches (:mod:`d2lbert.data.batching`)."""
 
 from d2lbert.data.examples import (
     Analogy,

@@ -14,12 +14,13 @@ import numpy as np
 
 from d2lbert.text import Encoding
 
-# Attention compares every token with every other of its row. By operations, a row of L tokens adds L / (6 D) to what
-# the linear layers of D features do; attention takes more time for each, so we count L / 1000. A row of about a hundred
-# tokens is cheap and can be filled; where a text alone takes most of it, one half as long again leaves fewer gaps.
+# Attention compares every token with every other token of its row. Counted in operations, in a row of L tokens it adds
+# L / (6 D) to what linear layers of D features do. Each of its operations takes longer, so we count L / 1000. A row of
+# about a hundred tokens is cheap and can be filled; where one text takes most of it, a row half as long again leaves
+# fewer gaps.
 LENGTH_THAT_DOUBLES = 1000
 ROW_LENGTH = 96
-MANY_ROWS = 50  # among so many, one row that is nearly empty costs nothing
+MANY_ROWS = 50  # above this number, one row that is nearly empty costs almost nothing
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Batch:
     Fields:
         token_ids, segment_ids: (R, L).
         mask: (R, L), 1 for a token and 0 for padding.
-        position_ids: (R, L), the place of a token in its own text.
+        position_ids: (R, L), the position of a token in its own text.
         sequence_ids: (R, L), k for the k-th text of the row, 0 for padding.
-        starts: (N, 2), row and column of the first token of each text, in the order the texts came in.
+        starts: (N, 2), row and column of the first token of each text, in the order of the input.
         packed: whether a row may hold several texts.
     """
 
@@ -45,18 +46,23 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens are real."""
+        """The number of tokens without padding."""
         return int(self.mask.sum())
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each text has, (N,)."""
+        """The number of tokens of each text, (N,)."""
         rows, columns = self.starts.T
         return (self.sequence_ids[rows] == self.sequence_ids[rows, columns][:, None]).sum(1)
 
 
 def pad(encodings: Sequence[Encoding], pad_id: int = 0) -> Batch:
-    """Put each text into a row of its own, all rows as long as the longest text."""
+    """Put each text into a row of its own; all rows are as long as the longest text.
+
+    Args:
+        encodings: the texts, N of them, at least one.
+        pad_id: the id of the padding token.
+    """
     longest = max(len(encoding.ids) for encoding in encodings)
     return _fill(encodings, [[index] for index in range(len(encodings))], longest, pad_id, packed=False)
 
@@ -66,8 +72,9 @@ def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 
 
     Args:
         encodings: the texts, each non-empty.
-        width: the length of a row, at least that of the longest text, so that nothing is cut. By default one near
-            96 tokens, or half as long again as the longest text if that saves time (:func:`choose_rows`).
+        width: the length of a row in tokens; raised to that of the longest text, so that nothing is cut. By default it
+            is near 96, or half as long again as the longest text if that saves time (:func:`choose_rows`).
+        pad_id: the id of the padding token.
     """
     lengths = [len(encoding.ids) for encoding in encodings]
     rows = choose_rows(lengths, width)
@@ -76,9 +83,12 @@ def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 
 
 
 def choose_rows(lengths: Sequence[int], width: int | None = None) -> list[list[int]]:
-    """Choose which texts of the given lengths go into which row; ``width`` as in :func:`pack`.
+    """Return the indices of the texts of each row.
 
-    Without a width, rows of two lengths are tried, and those that cost less to compute are taken.
+    Args:
+        lengths: (N,), of the texts, in tokens.
+        width: as in :func:`pack`. Without it rows of two widths are tried, and those that cost less to compute are
+            returned.
     """
     if width:
         return best_fit_decreasing(lengths, max(max(lengths), width))
@@ -86,8 +96,8 @@ def choose_rows(lengths: Sequence[int], width: int | None = None) -> list[list[i
     longer = longest * 3 // 2
     if longer <= ROW_LENGTH:
         return _tightest_rows(lengths, ROW_LENGTH)
-    tried = [best_fit_decreasing(lengths, max(longest, ROW_LENGTH)), _tightest_rows(lengths, longer)]
-    return min(tried, key=lambda rows: _cost(rows, lengths))
+    candidates = [best_fit_decreasing(lengths, max(longest, ROW_LENGTH)), _tightest_rows(lengths, longer)]
+    return min(candidates, key=lambda rows: _cost(rows, lengths))
 
 
 def _cost(rows: list[list[int]], lengths: Sequence[int]) -> float:
@@ -96,34 +106,41 @@ def _cost(rows: list[list[int]], lengths: Sequence[int]) -> float:
 
 
 def _tightest_rows(lengths: Sequence[int], row_length: int) -> list[list[int]]:
-    """Fix the number of rows, then find the smallest width at which the texts still fit into so many."""
+    """Fix the number of rows, then find the smallest width at which the texts still fit into that many rows."""
     count = max(1, round(sum(lengths) / row_length))
     longest = max(lengths)
     if count > MANY_ROWS:
         return best_fit_decreasing(lengths, max(longest, row_length))
     smallest = max(longest, -(-sum(lengths) // count))
-    # Were there a row too many at smallest + longest, all others would hold more than smallest: more than there is.
+    # If smallest + longest needed one row more, every other row would hold more than smallest: more tokens than exist.
     widths = range(smallest, smallest + longest)
-    place = bisect.bisect_left(widths, -count, key=lambda width: -len(best_fit_decreasing(lengths, width)))
-    return best_fit_decreasing(lengths, smallest + place)
+    extra = bisect.bisect_left(widths, -count, key=lambda width: -len(best_fit_decreasing(lengths, width)))
+    return best_fit_decreasing(lengths, smallest + extra)
 
 
 def best_fit_decreasing(lengths: Sequence[int], width: int) -> list[list[int]]:
-    """Assign texts to rows: longest first, each into the row with the least room that is enough.
+    """Assign texts to rows: the longest first, each into the fullest row that still has room for it.
 
     Uses at most 11/9 of the best possible number of rows, plus one (Johnson 1973).
+
+    Args:
+        lengths: (N,), of the texts, in tokens, none above ``width``.
+        width: the length of a row, in tokens.
+
+    Returns:
+        The indices of the texts of each row.
     """
     rows: list[list[int]] = []
-    rooms: list[tuple[int, int]] = []  # what is left in each row, and which row it is, sorted
+    free: list[tuple[int, int]] = []  # the free space of each row, and the row's index, sorted
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        place = bisect.bisect_left(rooms, (lengths[index], 0))
-        if place < len(rooms):
-            left, row = rooms.pop(place)
+        position = bisect.bisect_left(free, (lengths[index], 0))
+        if position < len(free):
+            space, row = free.pop(position)
         else:
-            left, row = width, len(rows)
+            space, row = width, len(rows)
             rows.append([])
         rows[row].append(index)
-        bisect.insort(rooms, (left - lengths[index], row))
+        bisect.insort(free, (space - lengths[index], row))
     return rows
 
 

@@ -1,6 +1,6 @@
 """Sentences as lists of words, and batches of them for a language model that reads characters (ELMo).
 
-NumPy only. Shape legend: B sentences of a batch, T words of the longest with its two markers, W characters of a word.
+NumPy only. Shape legend: B sentences of a batch, T words of the longest with its two markers, W characters per word.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from d2lbert.text.characters import SENTENCE_BEGIN, SENTENCE_END, WordCharacters
 from d2lbert.text.encoding import UNKNOWN
 
 _ENDS = {".", "!", "?"}
-_POOL = 100  # batches whose sentences are sorted by length together: little padding, still a random order
+_POOL = 100  # batches whose sentences are sorted by length together: little padding, but still a random order
 
 
 def split_sentences(words: Sequence[str], longest: int = 60) -> Iterator[list[str]]:
-    """Cut a list of words after each ``.``, ``!`` or ``?``, and after ``longest`` words at the latest."""
+    """Yield sentences: the words cut after each ``.``, ``!`` or ``?``, and after ``longest`` words at the latest."""
     sentence: list[str] = []
     for word in words:
         sentence.append(word)
@@ -33,19 +33,24 @@ def split_sentences(words: Sequence[str], longest: int = 60) -> Iterator[list[st
 
 
 def read_sentences(documents: Iterable[Document], max_words: int, longest: int = 60) -> list[list[str]]:
-    """Return the sentences of documents, case kept, until ``max_words`` words are read.
+    """Return the sentences of documents, with their case, until ``max_words`` words are read.
+
+    Args:
+        documents: the text; the document that reaches ``max_words`` is read to its end.
+        max_words: the number of words, punctuation marks included, to stop at.
+        longest: the largest length of a sentence, in words.
 
     Raises:
-        UserError: there is no word in the documents.
+        UserError: the documents hold no words.
     """
     sentences: list[list[str]] = []
-    read = 0
+    words_read = 0
     for document in documents:
         for paragraph in document.paragraphs:
-            found = list(split_sentences(split_words(paragraph, lowercase=False), longest))
-            sentences += found
-            read += sum(map(len, found))
-        if read >= max_words:
+            paragraph_sentences = list(split_sentences(split_words(paragraph, lowercase=False), longest))
+            sentences += paragraph_sentences
+            words_read += sum(map(len, paragraph_sentences))
+        if words_read >= max_words:
             break
     if not sentences:
         raise UserError("the documents hold no words: give some text")
@@ -53,7 +58,7 @@ def read_sentences(documents: Iterable[Document], max_words: int, longest: int =
 
 
 def word_vocabulary(sentences: Iterable[Sequence[str]], max_size: int) -> Vocabulary:
-    """Return the most frequent words, after the two markers and the unknown word."""
+    """Return a vocabulary: the two markers, the unknown word, then the most frequent words; ``max_size`` in all."""
     counts: dict[str, int] = {}
     for sentence in sentences:
         for word in sentence:
@@ -65,9 +70,9 @@ class Batch(NamedTuple):
     """What :class:`d2lbert.torch.elmo.BidirectionalLanguageModel` takes.
 
     Fields:
-        char_ids: (B, T, W).
-        mask: (B, T), True where a word or a marker stands.
-        word_ids: (B, T), what is to be guessed.
+        char_ids: (B, T, W), of each word's characters.
+        mask: (B, T), True for a word or a marker and False for padding.
+        word_ids: (B, T), the words to predict.
     """
 
     char_ids: np.ndarray
@@ -76,13 +81,13 @@ class Batch(NamedTuple):
 
 
 class SentenceBatches:
-    """Batches of about equally many words, of sentences of about equal length.
+    """Batches with about the same number of words, each of sentences of about the same length.
 
     Args:
         sentences: lists of words.
-        vocabulary: the words that can be guessed, from :func:`word_vocabulary`.
+        vocabulary: the words that can be predicted, from :func:`word_vocabulary`.
         max_characters: W.
-        words_per_batch: B times T, at most; a longer sentence makes a batch of its own.
+        words_per_batch: the largest B times T; a longer sentence is a batch of its own.
     """
 
     def __init__(
@@ -99,21 +104,21 @@ class SentenceBatches:
             yield self.batch(rows)
 
     def plan(self, seed: int | None) -> list[list[int]]:
-        """Return the numbers of the sentences of each batch."""
+        """Return the indices of the sentences of each batch; ``seed`` as in :meth:`epoch`."""
         lengths = np.array([len(sentence) + 2 for sentence in self.sentences])
         if seed is None:
             return self._cut(np.argsort(lengths, kind="stable"), lengths)
         generator = np.random.default_rng(seed)
         order = generator.permutation(len(lengths))
-        pool = max(1, int(_POOL * self.words_per_batch / lengths.mean()))
+        pool_size = max(1, int(_POOL * self.words_per_batch / lengths.mean()))
         batches = []
-        for start in range(0, len(order), pool):
-            chosen = order[start : start + pool]
-            batches += self._cut(chosen[np.argsort(lengths[chosen], kind="stable")], lengths)
+        for start in range(0, len(order), pool_size):
+            pool = order[start : start + pool_size]
+            batches += self._cut(pool[np.argsort(lengths[pool], kind="stable")], lengths)
         return [batches[index] for index in generator.permutation(len(batches))]
 
     def _cut(self, order: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
-        """Cut sentences in order of length into batches."""
+        """Cut sentences, in order of length, into batches."""
         batches: list[list[int]] = []
         current: list[int] = []
         for row in order.tolist():
@@ -124,7 +129,7 @@ class SentenceBatches:
         return [*batches, current] if current else batches
 
     def batch(self, rows: Sequence[int]) -> Batch:
-        """Return the batch of the sentences with these numbers."""
+        """Return the batch of the sentences with these indices."""
         sentences = [self.sentences[row] for row in rows]
         char_ids, mask = self.characters.batch(sentences)
         word_ids = np.zeros(mask.shape, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What the readers give: one frozen dataclass for each kind of example."""
+"""What the readers return: a frozen dataclass for each kind of example."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two texts and the name of what they are to each other. ``label`` is None where it is to be predicted."""
+    """Two texts and the label of their relation. ``label`` is None where it is to be predicted."""
 
     first: str
     second: str
@@ -24,7 +24,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:
-    """Two texts and a score, such as how alike they are. ``score`` is None where it is to be predicted."""
+    """Two texts and a score, such as their similarity. ``score`` is None where it is to be predicted."""
 
     first: str
     second: str
@@ -33,7 +33,7 @@ class ScoredPair:
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """Words, and a tag in the scheme IOB2 for each. ``tags`` is None where they are to be predicted."""
+    """Words, and for each word a tag in the scheme IOB2. ``tags`` is None where they are to be predicted."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
@@ -41,7 +41,7 @@ class TaggedSentence:
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
-    """A sentence and one that differs from it in little and breaks a rule of grammar (Warstadt et al. 2020)."""
+    """A sentence, and one that differs only slightly but breaks a rule of grammar (Warstadt et al. 2020)."""
 
     good: str
     bad: str
@@ -50,12 +50,12 @@ class MinimalPair:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuestion:
-    """A premise and texts that may follow from it or lie behind it; one fits best.
+    """A premise and texts that may be its consequence or its cause; one fits best.
 
     Fields:
-        premise: what is given, with the question where there is one.
+        premise: the first text, followed by the question where there is one.
         choices: the texts to choose from, at least two.
-        answer: the place of the right one, counted from 0; None where it is to be predicted.
+        answer: the index of the right choice, from 0; None where it is to be predicted.
     """
 
     premise: str
@@ -65,13 +65,13 @@ class ChoiceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text of several paragraphs, in their order."""
+    """A text of several paragraphs, in order."""
 
     paragraphs: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """The whole document, one paragraph a line."""
+        """The whole document, one paragraph per line."""
         return "\n".join(self.paragraphs)
 
 
@@ -88,7 +88,7 @@ class Analogy:
 
 @dataclass(frozen=True, slots=True)
 class WordPair:
-    """Two words and the mean score that people gave to their likeness, on the scale of ``source``."""
+    """Two words and the mean of the scores that people gave to their similarity, on the scale of ``source``."""
 
     first: str
     second: str
@@ -98,13 +98,13 @@ class WordPair:
 
 @dataclass(frozen=True, slots=True)
 class WordInContext:
-    """One word in two sentences: has it the same sense in both? (Pilehvar and Camacho-Collados 2019)
+    """A word in two sentences: does it have the same sense in both? (Pilehvar and Camacho-Collados 2019)
 
     Fields:
         word: the dictionary form.
         pos: ``"N"`` for a noun, ``"V"`` for a verb.
         first, second: the sentences; their tokens are separated by spaces.
-        first_index, second_index: the token, counted from 0, in which the word occurs (often inflected).
+        first_index, second_index: the index, from 0, of the token in which the word occurs (often inflected).
         label: True where the sense is the same.
     """
 
@@ -127,7 +127,7 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Words of a text, and ``start``, the character at which they begin."""
+    """Words of a text, and ``start``, the index of their first character."""
 
     text: str
     start: int
@@ -138,12 +138,12 @@ class Question:
     """A question about a text, answered by words of that text (Rajpurkar et al. 2016).
 
     Fields:
-        question: what is asked.
+        question: the question itself.
         context: the text.
-        answers: those of several people, the first one to learn from; empty where the text does not answer the question
-            (Rajpurkar et al. 2018), None where the answer is to be predicted.
-        id: its name in the data set.
-        title: the article that the text is from.
+        answers: the answers of several people; models learn from the first. Empty where the text does not answer the
+            question (Rajpurkar et al. 2018), None where the answer is to be predicted.
+        id: its identifier in the data set.
+        title: the title of the article that the text is from.
     """
 
     question: str

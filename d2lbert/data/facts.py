@@ -1,7 +1,7 @@
 """Small texts to learn reading from in a minute: invented facts with questions, and questions known from talks.
 
 Nothing here is a benchmark. The facts follow a few patterns, so a model that answers them has not learned to read; it
-has learned which words a question asks for.
+has learned which words each kind of question asks for.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from d2lbert.data.examples import Answer, Question
 
 _PEOPLE = ["Anna", "Omar", "Mei", "Carlos", "Ingrid", "Tariq", "Lucy", "Pavel", "Noor", "Jonas"]
-_STRANGERS = ["Rosa", "Kofi", "Elena", "Hiro", "Sara", "Diego"]  # for dev
+_UNSEEN_PEOPLE = ["Rosa", "Kofi", "Elena", "Hiro", "Sara", "Diego"]  # for dev
 _PLACES = ["Lisbon", "Oslo", "Cairo", "Lima", "Prague", "Kyoto", "Nairobi", "Dublin", "Hanoi", "Quito"]
-_FAR_PLACES = ["Athens", "Bergen", "Tunis", "Porto", "Riga", "Delhi"]  # for dev
+_UNSEEN_PLACES = ["Athens", "Bergen", "Tunis", "Porto", "Riga", "Delhi"]  # for dev
 _BLANKS = {
     "year": [str(year) for year in range(1950, 2020, 3)],
     "count": ["12", "30", "45", "200", "350", "7 million", "90 million", "120 million"],
@@ -26,7 +26,7 @@ _BLANKS = {
         "an engineer",
     ],
 }  # fmt: skip
-# A sentence, a question that it answers, and which of its blanks is the answer.
+# A sentence, a question that it answers, and the blank that holds the answer.
 _FACTS = (
     ("{who} lives in {place}.", "Where does {who} live?", "place"),
     ("{who} was born in {year}.", "When was {who} born?", "year"),
@@ -39,39 +39,41 @@ _FACTS = (
     ("The prize of {year} went to {who} from {place}.", "Who got the prize in {year}?", "who"),
     ("The firm of {who} was founded in {year}.", "When was the firm of {who} founded?", "year"),
 )
-_SENTENCES = 3  # of a text
+_SENTENCES = 3  # in a text
 
 
-def write_facts(count: int, chance: np.random.Generator, unseen: bool = False, without: float = 0.25) -> list[Question]:
-    """Return texts of three facts, each with a question about one of them.
+def generate_facts(
+    count: int, random: np.random.Generator, unseen: bool = False, unanswerable: float = 0.25
+) -> list[Question]:
+    """Generate texts of three facts, each with a question about one fact.
 
     Args:
-        count: of texts.
-        chance: what is drawn from.
-        unseen: take people and places that the other texts do not have.
-        without: the share of questions that ask for a fact that the text lacks; their ``answers`` are empty.
+        count: the number of texts.
+        random: the generator that makes all random choices.
+        unseen: use people and places that do not occur in the other texts.
+        unanswerable: the fraction of questions about a fact that the text lacks; their ``answers`` are empty.
     """
-    people, places = (_STRANGERS, _FAR_PLACES) if unseen else (_PEOPLE, _PLACES)
+    people, places = (_UNSEEN_PEOPLE, _UNSEEN_PLACES) if unseen else (_PEOPLE, _PLACES)
     lists = {"who": people, "place": places, **_BLANKS}
-    return [_write_text(lists, chance, without) for _ in range(count)]
+    return [_generate_text(lists, random, unanswerable) for _ in range(count)]
 
 
-def _write_text(lists: dict[str, list[str]], chance: np.random.Generator, without: float) -> Question:
+def _generate_text(lists: dict[str, list[str]], random: np.random.Generator, unanswerable: float) -> Question:
     """Return one text with its question."""
-    mixed = {name: chance.permutation(values) for name, values in lists.items()}
-    kinds = [_FACTS[kind] for kind in chance.permutation(len(_FACTS))]
-    # No two sentences of one kind: a question without a name in it could be asked of both.
+    shuffled = {name: random.permutation(values) for name, values in lists.items()}
+    kinds = [_FACTS[kind] for kind in random.permutation(len(_FACTS))]
+    # No two sentences of one kind: a question without a name in it could refer to either.
     facts = list({fact[0]: fact for fact in kinds}.values())[: _SENTENCES + 1]
-    fills = [{name: str(values[place]) for name, values in mixed.items()} for place in range(len(facts))]
-    sentences = [fact[0].format(**fill) for fact, fill in zip(facts, fills, strict=True)][:_SENTENCES]
-    asked = _SENTENCES if chance.random() < without else int(chance.integers(_SENTENCES))
-    _, question, blank = facts[asked]
+    fillers = [{name: str(values[index]) for name, values in shuffled.items()} for index in range(len(facts))]
+    sentences = [fact[0].format(**filler) for fact, filler in zip(facts, fillers, strict=True)][:_SENTENCES]
+    target = _SENTENCES if random.random() < unanswerable else int(random.integers(_SENTENCES))
+    _, question, blank = facts[target]
     answers: tuple[Answer, ...] = ()
-    if asked < _SENTENCES:
-        answer = fills[asked][blank]
-        start = sum(len(sentence) + 1 for sentence in sentences[:asked]) + sentences[asked].index(answer)
+    if target < _SENTENCES:
+        answer = fillers[target][blank]
+        start = sum(len(sentence) + 1 for sentence in sentences[:target]) + sentences[target].index(answer)
         answers = (Answer(answer, start),)
-    return Question(question.format(**fills[asked]), " ".join(sentences), answers)
+    return Question(question.format(**fillers[target]), " ".join(sentences), answers)
 
 
 def _talk(context: str, question: str, answer: str) -> Question:
@@ -100,7 +102,7 @@ TALKS = (
     _talk(_GLUONNLP, "What did the authors of GluonNLP want?", "to make published results easy to repeat"),
 )
 
-# What a misleading sentence says where the question has its question word.
+# What a misleading sentence says in place of the question word.
 _FALSE = {
     "how many": "seventeen",
     "how much": "seventeen",
@@ -113,25 +115,28 @@ _FALSE = {
     "which": "the green",
     "what": "the blue house",
 }
-_ASKS = re.compile(r"\b(" + "|".join(_FALSE) + r")\b", re.IGNORECASE)
+_QUESTION_WORD = re.compile(r"\b(" + "|".join(_FALSE) + r")\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=\s)[A-Z]\S*")  # the first word of a question is no name
 _OTHER_NAMES = ("Brandt", "Norvik", "Tamsin", "Okoro")
 
 
 def mislead(question: Question) -> Question | None:
-    """Return the question with a sentence behind its text that looks like an answer and is none.
+    """Return the question with a sentence appended to its text that looks like an answer but is not.
 
     The sentence is the question itself, with a false answer for the question word, other names and other numbers: the
-    first steps of Jia and Liang (2017, section 3.2). They had people mend its grammar; here nobody does. The right
-    answers stay what and where they were. None where the question has no question word, or neither a name nor a
-    number: then the sentence would be about the same thing and contradict the text.
+    first steps of Jia and Liang (2017, section 3.2). They had people correct its grammar; here nobody does. The right
+    answers and their positions do not change.
+
+    Returns:
+        None where the question has no question word, or neither a name nor a number: then the sentence would be about
+        the same thing and contradict the text.
     """
-    asked = question.question.rstrip(" ?.")
+    wording = question.question.rstrip(" ?.")
     names = itertools.cycle(_OTHER_NAMES)
-    renamed = re.sub(r"\d+", lambda found: str(int(found[0]) + 7), asked)
-    renamed = _NAME.sub(lambda found: next(names), renamed)
-    sentence, answered = _ASKS.subn(lambda found: _FALSE[found[0].lower()], renamed, count=1)
-    if renamed == asked or not answered:
+    renamed = re.sub(r"\d+", lambda match: str(int(match[0]) + 7), wording)
+    renamed = _NAME.sub(lambda match: next(names), renamed)
+    sentence, replacements = _QUESTION_WORD.subn(lambda match: _FALSE[match[0].lower()], renamed, count=1)
+    if renamed == wording or not replacements:
         return None
     context = f"{question.context} {sentence[:1].upper()}{sentence[1:]}."
     return dataclasses.replace(question, context=context)

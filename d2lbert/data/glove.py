@@ -16,7 +16,7 @@ def glove() -> tuple[list[str], np.ndarray]:
     The vectors stay on disk (memory-mapped, read-only) until they are used. Words are ordered by frequency.
 
     Raises:
-        UserError: the package with the vectors, or pyarrow, which reads its list of words, is not installed.
+        UserError: the package with the vectors is not installed, or pyarrow, which reads its list of words, is not.
     """
     package = package_folder(_PACKAGE)
     if package is None:

@@ -1,4 +1,4 @@
-"""The manifest: which data sets there are, of which files they consist, under which licence, and where they come from.
+"""The manifest: the data sets, their files, their licences, and where they come from.
 
 ``data/manifest.toml`` holds it; ``data/samples`` beside it holds small stand-ins that were written for this book.
 """
@@ -21,10 +21,10 @@ class DataFile:
 
     Fields:
         name: its name in the data set's folder.
-        url: where it is published, pinned to a commit; empty for a file that was derived from what is published, or
-            that must be asked for.
+        url: where it is published, pinned to a commit; empty for a file that was derived from published files, or that
+            has to be requested from its authors.
         sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
-        size: bytes; 0 where it is not known.
+        size: in bytes; 0 where it is not known.
     """
 
     name: str
@@ -38,23 +38,23 @@ class DataSet:
     """One data set.
 
     Fields:
-        name: what ``load`` calls it.
+        name: the name that ``load`` takes.
         folder: the folder of its files, below ``$D2LBERT_DATA`` and below the cache.
         task: what it is for.
         licence: as its authors state it.
         citation: its key in ``references.bib``.
         source: where it is described or published.
-        note: how to get derived files, and traps.
-        format: which reader reads it; empty where none does yet.
+        note: how to get derived files, and pitfalls.
+        format: the name of its reader; empty where there is none yet.
         files: all its files.
         splits: the files of each split, in the order in which they are read.
         samples: the same for the stand-in, relative to ``data/samples/<folder>``; empty where there is none.
-        cut: where train and dev are one file, every so many-th example is dev and the others are train; 0 where each
+        cut: where train and dev are one file, every ``cut``-th example is dev and the others are train; 0 where each
             split has files of its own.
-        tail: the same where neighbours must stay together: of so many equal parts of the file the last is dev; 0 for
-            none.
-        cut_by: a field of the examples; those with the same value in it, such as the questions about one article, are
-            not parted by the cut. Empty where each example stands alone.
+        tail: the same where neighbours must stay together: the file is divided into ``tail`` equal parts, and the last
+            one is dev; 0 where it is not divided.
+        cut_by: a field of the examples; the cut does not separate those with the same value in it, such as the
+            questions about one article. Empty where each example stands alone.
     """
 
     name: str
@@ -74,17 +74,25 @@ class DataSet:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
+        """The size of all files together, in bytes."""
         return sum(file.size for file in self.files)
 
 
 def read_manifest(folder: Path) -> dict[str, DataSet]:
-    """Read ``manifest.toml`` in ``folder``."""
+    """Return the entries of ``manifest.toml`` in ``folder``, by name.
+
+    Raises:
+        UserError: the file cannot be read or is not valid TOML.
+    """
     return _read(folder / "manifest.toml")
 
 
 def data_set(name: str) -> DataSet:
-    """Return the entry of one data set; an unknown name is a UserError that lists near ones."""
+    """Return the entry of one data set.
+
+    Raises:
+        UserError: the name is unknown; the message suggests similar names.
+    """
     entries = read_manifest(home())
     if name not in entries:
         raise unknown_name("data set", name, entries)

@@ -1,9 +1,9 @@
 """Find data sets and read them: always runs, never lies.
 
 The look-up order is ``$D2LBERT_DATA`` (a folder laid out as ``<dataset>/<file>``), the user's cache (``$D2LBERT_CACHE``
-or the system's cache folder), the network (unless ``$D2LBERT_OFFLINE`` is 1). Every file's sha256 is compared before it
-is used. Where nothing of this has the set, ``load`` and ``read`` take the small sample that was written for this book
-and say so in a :class:`SampleDataWarning`; :func:`is_sample` tells a notebook what it ran on.
+or the system's cache folder), the network (unless ``$D2LBERT_OFFLINE`` is 1). Every file's sha256 is checked before it
+is used. Where none of these has the set, ``load`` and ``read`` use the small sample that was written for this book and
+say so in a :class:`SampleDataWarning`; :func:`is_sample` tells a notebook which data it used.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from d2lbert.storage.places import cache_folder, home
 
 
 class SampleDataWarning(UserWarning):
-    """A data set was not to be had; a small sample written for this book took its place."""
+    """A data set was not available; a small sample written for this book took its place."""
 
 
 class NotAvailable(UserError):
-    """A data set is in no folder and could not be downloaded. ``reason`` says in a clause why not."""
+    """A data set is in no folder and could not be downloaded. ``reason`` is a clause that says why not."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -38,8 +38,8 @@ class NotAvailable(UserError):
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Where a set's files lie, which of them make each split, and, for a sample, why it is only a sample."""
+class _Source:
+    """The folder of a set's files, the files of each split, and for a sample the reason why the real set is missing."""
 
     folder: Path
     splits: dict[str, tuple[str, ...]]
@@ -52,16 +52,21 @@ def names() -> list[str]:
 
 
 def info(name: str) -> DataSet:
-    """Return the manifest's entry of a data set: task, licence, size, files, splits."""
+    """Return the manifest's entry of a data set: task, licence, size, files, splits.
+
+    Raises:
+        UserError: the name is unknown.
+    """
     return data_set(name)
 
 
 def fetch(name: str) -> Path:
-    """Return the folder of a data set's files, all present and verified; download them if need be.
+    """Return the folder of a data set's files, all present and verified; download them if necessary.
 
     Raises:
-        UserError: unknown name; a damaged file in ``$D2LBERT_DATA``; or the set is nowhere to be had: then the message
-            says from where, how large, and into which folder to put it by hand.
+        UserError: the name is unknown, or a file in ``$D2LBERT_DATA`` is damaged.
+        NotAvailable: the set is in no folder and cannot be downloaded. The message says where to get it, how large it
+            is, and which folder to put it into by hand.
     """
     entry = data_set(name)
     mirror = _mirror_folder(entry)
@@ -85,23 +90,27 @@ def load(name: str, split: str) -> list[Any]:
     Falls back on the sample, with a :class:`SampleDataWarning`.
 
     Raises:
-        UserError: unknown name or split, no reader, or neither the set nor a sample is to be had.
+        UserError: the name or the split is unknown, there is no reader, or neither the set nor a sample is available.
     """
     return list(_examples(name, split))
 
 
 def read(name: str, split: str) -> Iterator[Any]:
-    """Return an iterator over the examples of a split that holds one at a time in memory. See :func:`load`."""
+    """Return an iterator over the examples of a split, one at a time in memory. Errors are those of :func:`load`."""
     return _examples(name, split)
 
 
 def is_sample(name: str) -> bool:
-    """Whether ``load(name, ...)`` gives the sample and not the real data. Tries the network as ``load`` does."""
-    return bool(_find(data_set(name)).missing)
+    """Whether ``load(name, ...)`` returns the sample and not the real data. Tries the network as ``load`` does.
+
+    Raises:
+        UserError: as :func:`fetch`; :class:`NotAvailable` only where there is no sample either.
+    """
+    return bool(_find_source(data_set(name)).missing)
 
 
 def describe() -> list[dict[str, Any]]:
-    """Return a row for each data set: name, task, size in bytes, licence, and where it is now. Uses no network."""
+    """Return a row for each data set: name, task, size in bytes, licence, and where it is. Uses no network."""
     rows = []
     for name in names():
         entry = data_set(name)
@@ -116,11 +125,11 @@ def _examples(name: str, split: str) -> Iterator[Any]:
         raise UserError(f"data set {name} has no reader; use fetch({name!r}) for the folder of its files")
     if split not in entry.splits:
         raise unknown_name(f"split of {name}", split, entry.splits)
-    found = _find(entry)
-    if found.missing:
+    source = _find_source(entry)
+    if source.missing:
         # The warning points at the caller of load or read. A page may show it, so it names no folder of this machine.
-        warnings.warn(_sample_notice(entry, found.missing), SampleDataWarning, stacklevel=3)
-    examples = _read_files(entry.format, [found.folder / file for file in found.splits[split]])
+        warnings.warn(_sample_notice(entry, source.missing), SampleDataWarning, stacklevel=3)
+    examples = _read_files(entry.format, [source.folder / file for file in source.splits[split]])
     if split != "test" and entry.cut:
         return _cut(examples, entry, split)
     if split != "test" and entry.tail:
@@ -129,9 +138,9 @@ def _examples(name: str, split: str) -> Iterator[Any]:
 
 
 def _cut(examples: Iterator[Any], entry: DataSet, split: str) -> Iterator[Any]:
-    """Share the examples of one file: the last of every ``cut`` goes to dev, the others to train.
+    """Split the examples of one file: the last of every ``cut`` examples is dev, the others are train.
 
-    Where the entry names a field, examples that follow each other with the same value in it count as one.
+    Where the entry names a field, consecutive examples with the same value in it count as one.
     """
     groups: Iterator[list[Any]] = ([example] for example in examples)
     if entry.cut_by:
@@ -142,27 +151,27 @@ def _cut(examples: Iterator[Any], entry: DataSet, split: str) -> Iterator[Any]:
 
 
 def _cut_tail(examples: list[Any], parts: int, split: str) -> Iterator[Any]:
-    """Share the examples of one file: the last of ``parts`` equal parts is dev, what stands before it is train."""
+    """Split the examples of one file: the last of ``parts`` equal parts is dev, the rest before it is train."""
     begin = len(examples) - len(examples) // parts
     return iter(examples[begin:] if split == "dev" else examples[:begin])
 
 
-def _find(entry: DataSet) -> _Found:
+def _find_source(entry: DataSet) -> _Source:
     try:
-        return _Found(fetch(entry.name), entry.splits)
+        return _Source(fetch(entry.name), entry.splits)
     except NotAvailable as error:
         if not entry.samples:
             raise
-        return _Found(home() / "samples" / entry.folder, entry.samples, missing=error.reason)
+        return _Source(home() / "samples" / entry.folder, entry.samples, missing=error.reason)
 
 
 def _sample_notice(entry: DataSet, reason: str) -> str:
-    ways = [f"set D2LBERT_DATA to a folder that has {entry.folder}/"]
+    remedies = [f"set D2LBERT_DATA to a folder that has {entry.folder}/"]
     if all(file.url for file in entry.files):
-        ways.insert(0, f"run 'd2lbert data fetch {entry.name}' with a network")
+        remedies.insert(0, f"run 'd2lbert data fetch {entry.name}' with a network")
     return (
         f"{entry.name}: a small SAMPLE written for this book takes the place of the real data set ({reason}); "
-        f"to get the real one, {' or '.join(ways)}"
+        f"to get the real one, {' or '.join(remedies)}"
     )
 
 
@@ -190,10 +199,10 @@ _READERS: dict[str, Any] = {
 
 
 def _mirror_folder(entry: DataSet) -> Path | None:
-    chosen = os.environ.get("D2LBERT_DATA")
-    if not chosen:
+    mirror = os.environ.get("D2LBERT_DATA")
+    if not mirror:
         return None
-    root = Path(chosen).expanduser()
+    root = Path(mirror).expanduser()
     if not root.is_dir():
         raise UserError(f"D2LBERT_DATA names {root}, which is not a folder; correct or unset it")
     return root / entry.folder
@@ -222,8 +231,8 @@ def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
 
 
 def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:
-    chosen = os.environ.get("D2LBERT_DATA")
-    folder = (Path(chosen).expanduser() if chosen else cache_folder()) / entry.folder
+    mirror = os.environ.get("D2LBERT_DATA")
+    folder = (Path(mirror).expanduser() if mirror else cache_folder()) / entry.folder
     origin = file.url or f"{entry.source}, see d2lbert.data.info({entry.name!r}).note,"
     whole = f"all of {entry.name}: {len(entry.files)} files, {_megabytes(entry.size)}"
     return NotAvailable(

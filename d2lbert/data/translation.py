@@ -43,12 +43,17 @@ class PairBatch:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens a model predicts: those of the targets without the begin tokens."""
+        """The number of tokens that a model predicts: those of the targets without the begin tokens."""
         return int(self.target_mask[:, 1:].sum())
 
 
 def learn_vocabulary(examples: Sequence[Translation], merges: int) -> BytePairEncoding:
-    """Learn one byte-pair encoding for both languages (Sennrich et al. 2016, section 3.2), special tokens included."""
+    """Learn one byte-pair encoding for both languages (Sennrich et al. 2016, section 3.2).
+
+    Args:
+        examples: the sentence pairs.
+        merges: the largest number of merges; the vocabulary has 256 bytes and 3 special tokens more.
+    """
     lines = [text for example in examples for text in (example.source, example.target)]
     return BytePairEncoding.learn(lines, merges, PAIR_TOKENS)
 
@@ -64,7 +69,9 @@ def encode_pairs(
     """Encode sentence pairs.
 
     Args:
-        max_length: the longest sequence, special tokens included; a model has a limit.
+        examples: the sentence pairs.
+        tokenizer: from :func:`learn_vocabulary`.
+        max_length: the largest length of a source or a target in tokens, special tokens included; a model has a limit.
 
     Raises:
         UserError: there are no pairs, or one is longer than ``max_length``.
@@ -86,7 +93,7 @@ def encode_pairs(
 
 
 def pad_ids(rows: Sequence[Sequence[int]], pad_id: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return ids (B, longest), each row filled up with ``pad_id``, and the mask, 1 for a token and 0 for padding."""
+    """Return ids (B, longest), each row padded with ``pad_id``, and the mask, 1 for a token and 0 for padding."""
     ids = np.full((len(rows), max(map(len, rows))), pad_id, dtype=np.int64)
     mask = np.zeros_like(ids)
     for number, row in enumerate(rows):
@@ -96,14 +103,18 @@ def pad_ids(rows: Sequence[Sequence[int]], pad_id: int = 0) -> tuple[np.ndarray,
 
 
 class PairBatches:
-    """Batches in which all pairs have about one length, so that little is padding; each epoch in a new order.
+    """Batches of pairs of about the same length, so that there is little padding; each epoch in a new order.
 
-    The order is a function of the seed and the epoch alone: whoever knows how many batches were used can go on.
+    The order depends on the seed and the epoch alone, so training can resume from the number of batches used.
 
     Args:
         pairs: the encoded pairs, not empty.
-        tokens: the largest number of target positions in a batch, padding included; a longer target is alone.
-        seed: of the order.
+        tokens: the largest number of target positions in a batch, padding included; a longer target is a batch of its
+            own.
+        seed: the seed of the order.
+
+    Raises:
+        UserError: there are no pairs, or ``tokens`` is below 1.
     """
 
     def __init__(self, pairs: Sequence[EncodedPair], tokens: int, seed: int = 0) -> None:
@@ -121,7 +132,7 @@ class PairBatches:
         """Yield the batches of an epoch, counted from 0."""
         random = np.random.default_rng([self.seed, number])
         ties = random.permutation(len(self.pairs))
-        # By the target's length, then roughly by the source's; pairs alike in both are shuffled, so that batches vary.
+        # By the target's length, then roughly by the source's; pairs equal in both are shuffled, so that batches vary.
         order = np.lexsort((ties, self._lengths[:, 0] // 4, self._lengths[:, 1]))
         for batch in random.permutation(len(self)):
             yield self._batch(order[self._cuts[batch] : self._cuts[batch + 1]])
@@ -133,12 +144,12 @@ class PairBatches:
             yield self._batch(order[start:end])
 
     def _cut(self, order: np.ndarray) -> list[int]:
-        """Return where batches begin in the order from short to long, and its end."""
+        """Return the position at which each batch begins in the order from short to long, and the end."""
         cuts = [0]
-        for place, index in enumerate(order):
+        for position, index in enumerate(order):
             # The newest pair has the longest target so far.
-            if place > cuts[-1] and (place + 1 - cuts[-1]) * self._lengths[index, 1] > self.tokens:
-                cuts.append(place)
+            if position > cuts[-1] and (position + 1 - cuts[-1]) * self._lengths[index, 1] > self.tokens:
+                cuts.append(position)
         return [*cuts, len(order)]
 
     def _batch(self, rows: np.ndarray) -> PairBatch:

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 from d2lbert.data.examples import Answer, Question
-from d2lbert.data.facts import TALKS, mislead, write_facts
+from d2lbert.data.facts import TALKS, generate_facts, mislead
 
 
 def test_answers_stand_where_they_should() -> None:
-    questions = [*write_facts(200, np.random.default_rng(1)), *TALKS]
+    questions = [*generate_facts(200, np.random.default_rng(1)), *TALKS]
     for question in questions:
         for answer in question.answers or ():
             assert question.context[answer.start :].startswith(answer.text)
         assert question.context.count(". ") <= 2
     impossible = [question for question in questions if question.answers == ()]
     assert 30 < len(impossible) < 70
-    assert {question.answers for question in write_facts(20, np.random.default_rng(1), without=1)} == {()}
+    assert {question.answers for question in generate_facts(20, np.random.default_rng(1), unanswerable=1)} == {()}
 
 
 def test_no_text_has_two_sentences_of_one_kind() -> None:
     """A question without a name, such as "Who opened the meeting?", could be asked of both."""
-    for question in write_facts(300, np.random.default_rng(1)):
+    for question in generate_facts(300, np.random.default_rng(1)):
         assert question.context.count("The meeting of") <= 1
         assert question.context.count("moved to") <= 1
         if "meeting" in question.question:
@@ -31,7 +31,7 @@ def test_no_text_has_two_sentences_of_one_kind() -> None:
 
 def test_unseen_texts_have_other_people_and_places() -> None:
     seen, unseen = (
-        {word for question in write_facts(200, np.random.default_rng(1), flag) for word in question.context.split()}
+        {word for question in generate_facts(200, np.random.default_rng(1), flag) for word in question.context.split()}
         for flag in (False, True)
     )
     assert {"Anna", "Lisbon."} <= seen - unseen
@@ -39,23 +39,23 @@ def test_unseen_texts_have_other_people_and_places() -> None:
 
 
 def test_a_seed_gives_the_same_texts() -> None:
-    first, again, other = (write_facts(5, np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert first == again != other
+    first, repeated, other = (generate_facts(5, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert first == repeated != other
 
 
 @pytest.mark.parametrize(
-    ("asked", "added"),
+    ("wording", "added"),
     [
         ("Where does Hiro live?", "In Chicago does Brandt live."),
         ("How many trees did Mei of Oslo plant in 1990?", "Seventeen trees did Brandt of Norvik plant in 1997."),
         ("In what year was it opened by Kofi", "In the blue house year was it opened by Brandt."),
     ],
 )
-def test_a_misleading_sentence(asked: str, added: str) -> None:
-    question = Question(asked, "Hiro lives in Riga.", (Answer("Riga", 14),), "one", "Hiro")
-    assert mislead(question) == Question(asked, f"Hiro lives in Riga. {added}", (Answer("Riga", 14),), "one", "Hiro")
+def test_a_misleading_sentence(wording: str, added: str) -> None:
+    question = Question(wording, "Hiro lives in Riga.", (Answer("Riga", 14),), "one", "Hiro")
+    assert mislead(question) == Question(wording, f"Hiro lives in Riga. {added}", (Answer("Riga", 14),), "one", "Hiro")
 
 
-@pytest.mark.parametrize("asked", ["Who opened the meeting?", "Name the home of Hiro."])
-def test_no_sentence_that_would_contradict_the_text_or_asks_nothing(asked: str) -> None:
-    assert mislead(Question(asked, "Hiro lives in Riga.")) is None
+@pytest.mark.parametrize("wording", ["Who opened the meeting?", "Name the home of Hiro."])
+def test_no_sentence_that_would_contradict_the_text_or_asks_nothing(wording: str) -> None:
+    assert mislead(Question(wording, "Hiro lives in Riga.")) is None

@@ -32,7 +32,7 @@ class Server:
 
     def __init__(self) -> None:
         self.script: list[str] = ["good"]
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.closing = threading.Event()
         self.files = {"/train.tsv": CONTENT, "/dev.tsv": DEV}
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -50,7 +50,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                server.asked.append(self.path)
+                server.requests.append(self.path)
                 behaviour = server.script.pop(0) if len(server.script) > 1 else server.script[0]
                 self._answer(behaviour, server.files[self.path])
 
@@ -155,7 +155,7 @@ def test_downloads_once_and_then_reads_from_the_cache(cache: Path, server: Serve
         warnings.simplefilter("error")
         assert data.load("tiny", "dev") == REAL
     assert data.fetch("tiny") == cache / "tiny_files"
-    assert server.asked == ["/train.tsv", "/dev.tsv"]
+    assert server.requests == ["/train.tsv", "/dev.tsv"]
     assert (cache / "tiny_files" / "train.tsv").read_bytes() == CONTENT
     assert files_in(cache) == ["dev.tsv", "train.tsv"]
     assert not data.is_sample("tiny")
@@ -169,7 +169,7 @@ def test_the_mirror_comes_before_the_cache_and_the_network(
     monkeypatch.setenv("D2LBERT_DATA", str(tmp_path / "mirror"))
     assert data.fetch("tiny") == mirror
     assert data.describe()[0]["where"] == str(mirror)
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_mirror_without_the_set_leads_on_to_the_cache(
@@ -179,7 +179,7 @@ def test_a_mirror_without_the_set_leads_on_to_the_cache(
     monkeypatch.setenv("D2LBERT_DATA", str(tmp_path / "mirror"))
     filled = fill(cache)
     assert data.fetch("tiny") == filled
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_damaged_file_in_the_mirror_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(cache: Path, server: Serve
     (filled / "train.tsv").write_bytes(damaged)
     assert data.fetch("tiny") == filled
     assert (filled / "train.tsv").read_bytes() == CONTENT
-    assert server.asked == ["/train.tsv"]
+    assert server.requests == ["/train.tsv"]
 
 
 def test_a_file_that_is_damaged_after_it_was_verified_is_noticed(cache: Path, server: Server) -> None:
@@ -249,10 +249,10 @@ def test_a_server_that_stays_bad_gives_one_line_and_leaves_nothing(
     for part in (f"{server.url}/train.tsv", str(cache / "tiny_files"), "0.01 MB"):
         assert part in message
     assert files_in(cache) == []
-    assert len(server.asked) == requests
+    assert len(server.requests) == requests
     # Asked once more, it is not tried once more.
     assert load_quietly() == SAMPLE
-    assert len(server.asked) == requests
+    assert len(server.requests) == requests
 
 
 def test_a_download_that_fails_leaves_the_older_files_alone(cache: Path, server: Server) -> None:
@@ -294,7 +294,7 @@ def test_offline_asks_no_server(cache: Path, server: Server, monkeypatch: pytest
     assert load_quietly() == SAMPLE
     with pytest.raises(UserError, match="D2LBERT_OFFLINE=1 forbids the network"):
         data.fetch("tiny")
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_without_a_network_the_server_is_tried_once_in_a_process(
@@ -385,7 +385,7 @@ def test_describe_says_where_a_set_is(cache: Path, server: Server) -> None:
         "licence": "CC0",
         "where": "network",
     }
-    assert server.asked == []
+    assert server.requests == []
     data.fetch("tiny")
     assert data.describe()[0]["where"] == str(cache / "tiny_files")
     shutil.rmtree(cache)

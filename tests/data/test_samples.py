@@ -144,15 +144,15 @@ def test_word_pairs_use_the_whole_scale() -> None:
 
 
 @pytest.mark.parametrize(("split", "size"), [("train", 80), ("dev", 40)])
-def test_words_in_context_are_balanced_and_their_places_right(split: str, size: int) -> None:
+def test_words_in_context_are_balanced_and_their_indices_right(split: str, size: int) -> None:
     examples = sample("wic", split)
     assert len(examples) == len({(example.first, example.second) for example in examples}) == size
     assert sum(example.label for example in examples) == size // 2
     for example in examples:
         assert example.pos in ("N", "V")
         assert (example.first + example.second).count("*") == 0
-        for text, place in ((example.first, example.first_index), (example.second, example.second_index)):
-            form = text.split(" ")[place].lower()
+        for text, index in ((example.first, example.first_index), (example.second, example.second_index)):
+            form = text.split(" ")[index].lower()
             assert is_form_of(form, example.word), (example, form)
             assert text[0].isupper()
             assert text.split(" ")[-1] in (".", "?", "!"), text

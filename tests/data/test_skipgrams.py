@@ -33,8 +33,8 @@ def test_windows_equal_the_plain_loop(positions: list[tuple[int, bool, int]], wi
     ids = [position[0] for position in positions]
     sentences = np.cumsum([position[1] for position in positions]).tolist()
     radii = [position[2] for position in positions]
-    found = windows(np.array(ids), np.array(sentences), np.array(radii), width)
-    assert found.tolist() == _slow_windows(ids, sentences, radii, width)
+    result = windows(np.array(ids), np.array(sentences), np.array(radii), width)
+    assert result.tolist() == _slow_windows(ids, sentences, radii, width)
 
 
 def test_noise_probabilities_by_hand() -> None:
@@ -85,14 +85,14 @@ def test_all_window_sizes_are_drawn_alike() -> None:
     """In one long sentence a neighbour at distance d is seen from a part (W - d + 1) / W of the positions."""
     words = [f"w{index}" for index in range(2000)]
     examples = Windows([words], Vocabulary(dict.fromkeys(words, 1)), window=4, threshold=1.0, seed=0)
-    place = {examples.ids[index]: index for index in range(2000)}
+    position = {examples.ids[index]: index for index in range(2000)}
     distances = [
-        abs(place[center] - place[context])
+        abs(position[center] - position[context])
         for batch in examples.skip_gram(512, epochs=4)
         for center, context in zip(batch.inputs, batch.targets, strict=True)
     ]
-    shares = np.bincount(distances, minlength=6)[1:] / (2 * 4 * 2000)
-    np.testing.assert_allclose(shares, [1.0, 0.75, 0.5, 0.25, 0.0], atol=0.03)
+    fractions = np.bincount(distances, minlength=6)[1:] / (2 * 4 * 2000)
+    np.testing.assert_allclose(fractions, [1.0, 0.75, 0.5, 0.25, 0.0], atol=0.03)
 
 
 def test_skip_gram_and_cbow_hold_the_same_pairs() -> None:
@@ -101,9 +101,9 @@ def test_skip_gram_and_cbow_hold_the_same_pairs() -> None:
     examples = Windows(sentences, vocabulary, window=1, threshold=1.0)
     word = vocabulary.word
     pairs = [
-        (word(int(one)), word(int(two)))
+        (word(int(center)), word(int(context)))
         for batch in examples.skip_gram(3)
-        for one, two in zip(batch.inputs, batch.targets, strict=True)
+        for center, context in zip(batch.inputs, batch.targets, strict=True)
     ]
     # "x" is no word of the vocabulary: "e" and "f" become neighbours. Sentences stay apart.
     assert sorted(pairs) == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("e", "f"), ("f", "e")]

@@ -1,10 +1,10 @@
 """From shards of tokens to batches for pretraining: texts in packed rows, and the targets of each objective.
 
-:class:`TextData` lays texts out; the objectives are the matter of those that build on it: :class:`PretrainingData`
-hides tokens that BERT predicts; :class:`d2lbert.data.pretraining.causal.CausalData` predicts the next token.
+:class:`TextData` lays out the texts; its subclasses add the objectives. :class:`PretrainingData` hides tokens for BERT
+to predict; in :class:`d2lbert.data.pretraining.causal.CausalData` every token predicts the next.
 
-Everything random is a function of the seed, the epoch and the number of the batch. So a run can be repeated, stopped
-and taken up again at any batch, and shared among any number of machines, without saving the state of a generator.
+Everything random is a function of the seed, the epoch and the index of the batch. So a run can be repeated, resumed at
+any batch, and divided among any number of machines, without saving the state of a generator.
 
 Shape legend: N texts (pairs), T tokens of all of them, R rows, L length of a row, P masked tokens.
 """
@@ -54,8 +54,8 @@ class PretrainingBatch:
 
     Fields:
         rows: the texts with their masks, in R rows.
-        masked_positions: (P,) where tokens were chosen: row times L plus column.
-        masked_ids: (P,) what stood there.
+        masked_positions: (P,) the positions of the chosen tokens: row times L plus column.
+        masked_ids: (P,) the original tokens at these positions.
         next_labels: (N,) 0 where the second text follows the first, 1 where it does not, -100 where there is none.
     """
 
@@ -110,7 +110,7 @@ class Texts(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The place of a batch in a run: all counted from 0."""
+    """The position of a batch in a run; all fields are counted from 0."""
 
     epoch: int = 0
     window: int = 0
@@ -144,38 +144,47 @@ class TextData(ABC, Generic[AnyBatch]):
         self._cls, self._sep, self._pad = (tokenizer.token_to_id[token] for token in (CLS, SEP, PAD))
 
     def batches(self, start: Position = BEGINNING) -> Iterator[tuple[AnyBatch, Position]]:
-        """Yield batches without end, each with the position to start from for the one after it."""
+        """Yield batches without end, each with the position from which the next batch starts.
+
+        Args:
+            start: the position of the first batch.
+        """
         epoch, first_window, first_batch = start
         while True:
             yield from self.epoch(epoch, first_window, first_batch)
             epoch, first_window, first_batch = epoch + 1, 0, 0
 
     def epoch(self, epoch: int, first_window: int = 0, first_batch: int = 0) -> Iterator[tuple[AnyBatch, Position]]:
-        """Yield the batches of one epoch. The last batch of a window may be smaller.
+        """Yield the batches of one epoch, each with the position from which the next batch starts.
+
+        The last batch of a window may be smaller.
+
+        Args:
+            epoch, first_window, first_batch: the fields of the first batch's :class:`Position`.
 
         Raises:
             UserError: a window holds no pairs.
         """
         names = self.names
         order = self._random(epoch).permutation(len(names))
-        # Of about equal size: a last window of one small shard might hold a single document.
+        # Windows of about equal size: a last window of one small shard might hold a single document.
         windows = np.array_split(order, -(-len(names) // self.settings.window))
         for window in range(first_window, len(windows)):
-            opened = _Window(self.shards, [names[index] for index in windows[window]])
-            pairs = self._plan(opened, self._random(epoch, window + 1))
+            window_shards = _Window(self.shards, [names[index] for index in windows[window]])
+            pairs = self._plan(window_shards, self._random(epoch, window + 1))
             count = -(-len(pairs.labels) // self.settings.batch_size)
             for batch in range(first_batch, count):
-                chosen = slice(batch * self.settings.batch_size, (batch + 1) * self.settings.batch_size)
+                part = slice(batch * self.settings.batch_size, (batch + 1) * self.settings.batch_size)
                 random = self._random(epoch, window + 1, batch + 1)
                 after = Position(epoch, window, batch + 1) if batch + 1 < count else Position(epoch, window + 1, 0)
-                texts = self._texts(opened, Pairs(*(array[chosen] for array in pairs)))
+                texts = self._texts(window_shards, Pairs(*(array[part] for array in pairs)))
                 yield self._make_batch(texts, random), after
             first_batch = 0
 
     def _random(self, epoch: int, window: int = 0, batch: int = 0) -> np.random.Generator:
         """Return the generator of an epoch (its order of shards), of a window (its pairs) or of a batch (its masks)."""
         copies = self.settings.static_copies
-        # Always four numbers: NumPy fills a shorter key up with zeros, so that it would equal another.
+        # Always four numbers: NumPy pads a shorter key with zeros, so that it would equal another key.
         return np.random.default_rng([self.settings.seed, epoch % copies if copies else epoch, window, batch])
 
     def _plan(self, window: _Window, random: np.random.Generator) -> Pairs:
@@ -193,31 +202,33 @@ class TextData(ABC, Generic[AnyBatch]):
         a, b = pairs.a_end - pairs.a_start, pairs.b_end - pairs.b_start
         lengths = a + b + 2 + second  # (N,)
         starts = np.cumsum(lengths) - lengths
-        # A text is two stretches of the corpus, each with a special token after it, the first with one before it, too.
-        # Of each stretch: its tokens here, its segment, and how far it was moved.
-        stretches = np.stack([a + 2, b + second], axis=1).ravel()  # (2 N,)
-        moved = np.stack([pairs.a_start - 1 - starts, pairs.b_start - (starts + a + 2)], axis=1).ravel()
-        segments = np.repeat(np.tile([0, 1], len(lengths)), stretches)  # (T,)
-        # A special token takes what stands beside the stretch, until it is put in; the corpus may end there.
-        ids = window.tokens.take(np.arange(len(segments)) + np.repeat(moved, stretches), mode="clip").astype(np.int64)
+        # A text is two spans of the corpus, each followed by a special token, the first also preceded by one. For each
+        # span: its length with these tokens, its segment, and how far it is shifted.
+        span_lengths = np.stack([a + 2, b + second], axis=1).ravel()  # (2 N,)
+        shifts = np.stack([pairs.a_start - 1 - starts, pairs.b_start - (starts + a + 2)], axis=1).ravel()
+        segments = np.repeat(np.tile([0, 1], len(lengths)), span_lengths)  # (T,)
+        # The positions of special tokens first get the corpus tokens beside the span; the corpus may end there.
+        ids = window.tokens.take(np.arange(len(segments)) + np.repeat(shifts, span_lengths), mode="clip").astype(
+            np.int64
+        )
         ids[starts] = self._cls
         ids[starts + a + 1] = self._sep
         ids[starts + lengths - 1] = self._sep
         return Texts(ids, segments, lengths, pairs.labels)
 
     def _rows(self, texts: Texts) -> tuple[Batch, np.ndarray]:
-        """Lay texts out in rows; return for each token, too, where it went: row times L plus column, (T,)."""
+        """Lay out texts in rows; also return the position of each token, row times L plus column, (T,)."""
         packed, lengths = self.settings.packed, texts.lengths
         rows = choose_rows(lengths.tolist()) if packed else [[index] for index in range(len(lengths))]
         return _lay_out(rows, lengths, texts.ids, texts.segments, self._pad, packed)
 
     @abstractmethod
     def _make_batch(self, texts: Texts, random: np.random.Generator) -> AnyBatch:
-        """Return the batch of some texts: what the model sees of them, and the targets."""
+        """Return the batch of some texts: the model's input and the targets."""
 
 
 class PretrainingData(TextData[PretrainingBatch]):
-    """The batches from which BERT learns: some tokens hidden, and whether one text follows the other.
+    """The batches from which BERT learns: some tokens are hidden, and labels tell whether one text follows the other.
 
     Arguments are those of :class:`TextData`.
     """
@@ -235,34 +246,34 @@ class PretrainingData(TextData[PretrainingBatch]):
 
 
 class _Window:
-    """Some shards as if they were one: tokens, sentences and documents are numbered through."""
+    """Some shards as if they were one: tokens, sentences and documents are numbered consecutively."""
 
     def __init__(self, shards: TokenShards, names: list[str]) -> None:
-        opened = [shards.load(name) for name in names]
-        self.tokens = np.concatenate([shard.tokens for shard in opened])
-        token_counts = np.cumsum([0, *(len(shard.tokens) for shard in opened)])
-        sentence_counts = np.cumsum([0, *(len(shard.sentences) - 1 for shard in opened)])
+        loaded = [shards.load(name) for name in names]
+        self.tokens = np.concatenate([shard.tokens for shard in loaded])
+        token_counts = np.cumsum([0, *(len(shard.tokens) for shard in loaded)])
+        sentence_counts = np.cumsum([0, *(len(shard.sentences) - 1 for shard in loaded)])
         # The end of one shard is the beginning of the next, so each edge is kept once.
         self.sentences = np.concatenate(
-            [[0], *(shard.sentences[1:] + first for shard, first in zip(opened, token_counts, strict=False))]
+            [[0], *(shard.sentences[1:] + first for shard, first in zip(loaded, token_counts, strict=False))]
         ).astype(np.int64)
         self.documents = np.concatenate(
-            [[0], *(shard.documents[1:] + first for shard, first in zip(opened, sentence_counts, strict=False))]
+            [[0], *(shard.documents[1:] + first for shard, first in zip(loaded, sentence_counts, strict=False))]
         ).astype(np.int64)
 
 
 def _lay_out(
     rows: list[list[int]], lengths: np.ndarray, ids: np.ndarray, segments: np.ndarray, pad_id: int, packed: bool
 ) -> tuple[Batch, np.ndarray]:
-    """Lay texts out in rows.
+    """Lay out texts in rows.
 
     Args:
-        rows: which texts stand in which row, in their order.
+        rows: the indices of the texts of each row, in order.
         lengths: (N,) of the texts.
-        ids, segments: of all tokens, text after text, (T,).
+        ids, segments: (T,) of all tokens, text after text.
 
     Returns:
-        The batch, and for each token (T,) where it went: row times L plus column.
+        The batch, and the position of each token (T,): row times L plus column.
     """
     order = np.array(list(itertools.chain.from_iterable(rows)))  # (N,) the texts, row after row
     counts = np.array([len(row) for row in rows])  # (R,) texts of each row

@@ -1,4 +1,4 @@
-"""Batches for a causal language model, from the shards that BERT is pretrained on: every token asks for the next.
+"""Batches for a causal language model, from the shards that BERT is pretrained on: every token predicts the next.
 
 Shape legend: T tokens of a batch, R rows, L length of a row, P tokens that have a next one.
 """
@@ -22,8 +22,8 @@ class CausalBatch:
 
     Fields:
         rows: the texts, ``[CLS] text [SEP]``, in R rows.
-        positions: (P,) every token but the last of its text: row times L plus column.
-        next_ids: (P,) what follows each.
+        positions: (P,) every token but the last of each text: row times L plus column.
+        next_ids: (P,) the token that follows each of them.
     """
 
     rows: Batch
@@ -37,9 +37,9 @@ class CausalBatch:
 
 
 class CausalData(TextData[CausalBatch]):
-    """The batches from which GPT learns: single texts, of which nothing is hidden.
+    """The batches from which GPT learns: single texts in which nothing is hidden.
 
-    ``[CLS]`` begins a text, so that its first piece is asked for as well, and ``[SEP]`` ends it.
+    ``[CLS]`` begins a text, so that its first piece is predicted as well, and ``[SEP]`` ends it.
 
     Arguments are those of :class:`d2lbert.data.pretraining.batches.TextData`.
 
@@ -57,5 +57,5 @@ class CausalData(TextData[CausalBatch]):
     def _make_batch(self, texts: Texts, random: np.random.Generator) -> CausalBatch:
         rows, positions = self._rows(texts)
         last = np.cumsum(texts.lengths) - 1  # the last token of a text has no next one
-        before = np.delete(np.arange(len(texts.ids)), last)
-        return CausalBatch(rows, positions[before], texts.ids[before + 1])
+        sources = np.delete(np.arange(len(texts.ids)), last)
+        return CausalBatch(rows, positions[sources], texts.ids[sources + 1])

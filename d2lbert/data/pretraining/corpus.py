@@ -1,7 +1,7 @@
 """A corpus of plain text: find its files, read its documents, learn a vocabulary from it.
 
-The text has one paragraph a line and a blank line between documents. A file may be compressed (``.gz``, ``.xz``). One
-document is held in memory at a time.
+The text has one paragraph per line and a blank line between documents. A file may be compressed (``.gz``, ``.xz``). One
+document is in memory at a time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def corpus_files(paths: Sequence[str | Path]) -> list[Path]:
             or patterns such as ``"wiki/*.xz"``.
 
     Raises:
-        UserError: one of the paths leads to no file.
+        UserError: a path leads to no file.
     """
-    found: dict[Path, None] = {}  # a dictionary keeps the order and drops what comes twice
+    unique: dict[Path, None] = {}  # a dictionary keeps the order and drops duplicates
     for path in paths:
         files = _files_of(Path(path).expanduser())
         if not files:
             raise UserError(f"no corpus at {path}: give a text file, a folder with .txt files (.gz, .xz) or a pattern")
-        found |= dict.fromkeys(files)
-    return list(found)
+        unique |= dict.fromkeys(files)
+    return list(unique)
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -49,7 +49,7 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def read_documents(files: Iterable[str | Path]) -> Iterator[Document]:
-    """Yield the documents of all files, in order. A document never goes on in the next file.
+    """Yield the documents of all files, in order. A document ends at the end of its file.
 
     Raises:
         UserError: a file is missing, damaged or not UTF-8.
@@ -61,10 +61,12 @@ def read_documents(files: Iterable[str | Path]) -> Iterator[Document]:
 def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = True) -> WordPiece:
     """Learn a tokenizer from a corpus with the `tokenizers` library. The result is the same on every run.
 
-    The algorithm is that of :func:`d2lbert.text.learn_wordpiece`, in Rust: for large texts.
+    The algorithm is that of :func:`d2lbert.text.learn_wordpiece`, but in Rust, for large texts.
 
     Args:
-        size: number of pieces, special tokens included. A small corpus may give fewer.
+        files: of the corpus.
+        size: the number of pieces, special tokens included. A small corpus may give fewer.
+        lowercase: fold case and strip accents.
 
     Raises:
         UserError: the corpus is empty, or ``size`` has no room for its characters.
@@ -73,7 +75,7 @@ def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = T
 
     letters = _letters(files, lowercase)
     # The library numbers the pieces "##a", "##b", ... in the order of a hash table, which changes from run to run, and
-    # the numbers decide between pairs of equal count. Names given beforehand keep their places.
+    # the numbers decide between pairs of equal count. Pieces that it gets as special tokens keep their order.
     inside = [f"##{letter}" for letter in letters if not is_punctuation(letter) and not is_chinese(letter)]
     first = len(SPECIAL_TOKENS) + len(inside) + len(letters)
     if size < first:

@@ -1,7 +1,7 @@
-"""Hide tokens for the masked language model (Devlin et al. 2019, section 3.1): whole batches at a time.
+"""Mask tokens for the masked language model (Devlin et al. 2019, section 3.1): whole batches at a time.
 
-Of the chosen tokens 80 % become ``[MASK]``, 10 % another piece drawn at random, 10 % stay as they are, so that the
-model cannot tell which of the tokens it sees are right.
+Of the chosen tokens 80 % become ``[MASK]``, 10 % become a random piece, and 10 % stay the same, so that the model
+cannot tell which of the tokens that it sees are right.
 
 Shape legend: T tokens, P chosen tokens, V vocabulary.
 """
@@ -20,7 +20,7 @@ from d2lbert.text import MASK, SPECIAL_TOKENS, WordPiece
 
 @dataclass(frozen=True)
 class MaskingRates(Settings):
-    """How much is hidden, and how. What is chosen but neither masked nor replaced stays as it is."""
+    """How many tokens are chosen, and how they are hidden. A token neither masked nor replaced stays the same."""
 
     kind: ClassVar[str] = "masking"
 
@@ -39,9 +39,9 @@ class Masked(NamedTuple):
     """Masked tokens.
 
     Fields:
-        ids: (T,) what the model sees.
-        positions: (P,) where tokens were chosen, rising.
-        targets: (P,) what stood there.
+        ids: (T,) the tokens that the model sees.
+        positions: (P,) the positions of the chosen tokens, in ascending order.
+        targets: (P,) the original tokens at these positions.
     """
 
     ids: np.ndarray
@@ -52,11 +52,15 @@ class Masked(NamedTuple):
 class Masking:
     """Masking for one vocabulary.
 
-    The number of chosen tokens is left to chance: each token is chosen by itself (or each word). The paper's program
-    takes 15 % of every sequence, rounded, which is the same on average.
+    The number of chosen tokens is random: each token (or each word) is chosen independently. The paper's program
+    chooses 15 % of every sequence, rounded, which is the same on average.
 
     Args:
-        tokenizer: tells which ids are special (never chosen, never put in) and which continue a word.
+        tokenizer: defines which ids are special (never chosen, never used as a replacement) and which continue a word.
+        rates: how many tokens are chosen, and how they are hidden.
+
+    Raises:
+        UserError: the vocabulary holds special tokens only.
     """
 
     def __init__(self, tokenizer: WordPiece, rates: MaskingRates | None = None) -> None:
@@ -71,7 +75,12 @@ class Masking:
             raise UserError("the vocabulary holds special tokens only: there is nothing to mask")
 
     def __call__(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
-        """Mask the tokens (T,) of any number of sequences, special tokens among them."""
+        """Mask tokens.
+
+        Args:
+            ids: (T,) the tokens of any number of sequences, special tokens included; they are not changed.
+            random: the generator that makes all random choices.
+        """
         rates = self.rates
         positions = self._choose_words(ids, random) if rates.whole_words else _hits(len(ids), rates.chosen, random)
         positions = positions[self._ordinary[ids[positions]]]

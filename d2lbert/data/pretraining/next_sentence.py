@@ -1,10 +1,10 @@
 """Choose pairs of texts for next sentence prediction (Devlin et al. 2019, section 3.1 and appendix A.2).
 
-A pair (A, B) is made of whole sentences. Half of the time B is what follows A in its document, half of the time it is
-taken from another document. All documents are walked through at once, so a plan costs some array operations a step.
+A pair (A, B) is made of whole sentences. Half of the time B is what follows A in its document; half of the time it is
+from another document. All documents are walked through at once, so each step of a plan takes a few array operations.
 
 In the paper's program the two kinds of pairs differ in more than meaning: near the end of a document true pairs are
-shorter, and wrong ones are cut more often. Here a wrong B is the true B of another pair, of the same length or a token
+shorter, and wrong pairs are cut more often. Here a wrong B is the true B of another pair, of the same length or a token
 or two shorter, so that neither lengths nor cuts give the answer away.
 
 Shape legend: S sentences, N documents, E pairs.
@@ -19,19 +19,19 @@ import numpy as np
 from d2lbert.errors import UserError
 
 IS_NEXT, IS_RANDOM = 0, 1  # the labels, numbered as in the released models
-NO_LABEL = -100  # of a single text
+NO_LABEL = -100  # the label of a single text
 
-_NEIGHBOURS = 64  # a wrong B is looked for among so many pairs with a B of about the same length
+_NEIGHBOURS = 64  # the number of pairs with a B of about the same length in which a wrong B is looked for
 _ROUNDS = 8
 
 
 class Pairs(NamedTuple):
-    """A plan of E pairs: each array is (E,). Starts and ends count tokens; an end is the first token not taken.
+    """A plan of E pairs: each array is (E,). Starts and ends are indices of tokens; ends are exclusive.
 
     Fields:
         a_start, a_end: the first text.
         b_start, b_end: the second text.
-        labels: 0 where B follows A, 1 where it is of another document.
+        labels: 0 where B follows A, 1 where it is from another document, -100 where there is no B.
     """
 
     a_start: np.ndarray
@@ -40,25 +40,26 @@ class Pairs(NamedTuple):
     b_end: np.ndarray
     labels: np.ndarray
 
-    def take(self, chosen: np.ndarray) -> Pairs:
-        """Return some of the pairs, in the given order."""
-        return Pairs(*(array[chosen] for array in self))
+    def take(self, indices: np.ndarray) -> Pairs:
+        """Return the pairs with these indices, in their order."""
+        return Pairs(*(array[indices] for array in self))
 
 
 def plan_pairs(
     sentences: np.ndarray, documents: np.ndarray, room: int, random: np.random.Generator, short_share: float = 0.1
 ) -> Pairs:
-    """Plan pairs over all documents, each sentence used about once as part of an A or a true B.
+    """Plan pairs over all documents; each sentence is used about once, as part of an A or of a true B.
 
-    A document's last sentence, when it is left alone, is no A: it has no next. So a document of one sentence gives no
-    pair.
+    A single sentence that is left at the end of a document cannot be an A, since nothing follows it. So a document of
+    one sentence gives no pair.
 
     Args:
-        sentences: (S + 1,) where each sentence begins, in tokens, and the end of the last.
-        documents: (N + 1,) with which sentence each document begins, and the end of the last.
-        room: the most tokens of A and B together, at least 2. A pair of two longer sentences is cut: A at its
-            beginning, B at its end, so that what is left of the two still meets.
-        short_share: share of the pairs that are aimed at a random smaller size, so that the model meets short inputs.
+        sentences: (S + 1,) the token at which each sentence begins, and the end of the last.
+        documents: (N + 1,) the sentence at which each document begins, and the end of the last.
+        room: the largest number of tokens of A and B together, at least 2. A pair of two longer sentences is cut: A at
+            its beginning, B at its end, so that the rest of A still touches the rest of a true B.
+        random: the generator that makes all random choices.
+        short_share: the fraction of pairs with a random smaller size, so that the model meets short inputs.
 
     Raises:
         UserError: fewer than two documents have two sentences.
@@ -77,9 +78,10 @@ def plan_pairs(
 
 
 def plan_texts(sentences: np.ndarray, documents: np.ndarray, room: int) -> Pairs:
-    """Plan single texts of as many whole sentences as fit, each sentence once: pretraining without next sentences.
+    """Plan single texts of as many whole sentences as fit, for pretraining without next sentence prediction.
 
-    Arguments are those of :func:`plan_pairs`. B is empty; a sentence longer than ``room`` is cut at its end.
+    Each sentence is used once. Arguments are those of :func:`plan_pairs`. B is empty; a sentence longer than ``room``
+    is cut at its end.
     """
     current, end = documents[:-1].copy(), documents[1:]  # (N,)
     starts, ends = [], []
@@ -97,7 +99,7 @@ def plan_texts(sentences: np.ndarray, documents: np.ndarray, room: int) -> Pairs
 def _walk(
     sentences: np.ndarray, documents: np.ndarray, room: int, random: np.random.Generator, short_share: float
 ) -> tuple[np.ndarray, ...]:
-    """Walk through all documents at once, a pair of each at a time.
+    """Walk through all documents at once, one pair of each document at a time.
 
     Returns:
         Five arrays (E,): the sentences at which A begins, B begins and B ends; the document; the label.
@@ -124,29 +126,29 @@ def _walk(
 
 
 def _partners(lengths: np.ndarray, owner: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return for each pair (E,) another one, of another document, whose B is about as long as its own, or shorter."""
+    """Return for each pair (E,) a pair of another document whose B has about the same length or is shorter."""
     order = np.lexsort((random.random(len(lengths)), lengths))  # by length; equal ones in random order
     owners = owner[order]
     ranks = np.arange(len(order))
-    found = np.full(len(order), -1)
+    partner_ranks = np.full(len(order), -1)
     for _ in range(_ROUNDS):
-        open_ranks = np.flatnonzero(found < 0)
-        guess = open_ranks - random.integers(1, _NEIGHBOURS + 1, size=len(open_ranks))
-        good = (guess >= 0) & (owners[np.maximum(guess, 0)] != owners[open_ranks])
-        found[open_ranks[good]] = guess[good]
-    # What is left are the few shortest, and documents that have their neighbourhood to themselves: these take the next
-    # shorter pair of another document, or, where there is none, the next longer.
+        unmatched = np.flatnonzero(partner_ranks < 0)
+        guess = unmatched - random.integers(1, _NEIGHBOURS + 1, size=len(unmatched))
+        valid = (guess >= 0) & (owners[np.maximum(guess, 0)] != owners[unmatched])
+        partner_ranks[unmatched[valid]] = guess[valid]
+    # The few shortest are left, and those whose neighbours are all of their own document: these take the next shorter
+    # pair of another document or, where there is none, the next longer.
     change = np.append(owners[1:] != owners[:-1], True)
     begin = np.maximum.accumulate(np.where(np.append(True, change[:-1]), ranks, 0))  # of the run of one document
     end = np.minimum.accumulate(np.where(change, ranks, len(ranks))[::-1])[::-1] + 1
-    found = np.where(found >= 0, found, np.where(begin > 0, begin - 1, end))
+    partner_ranks = np.where(partner_ranks >= 0, partner_ranks, np.where(begin > 0, begin - 1, end))
     partner = np.empty_like(ranks)
-    partner[order] = order[found]
+    partner[order] = order[partner_ranks]
     return partner
 
 
 def _cut(a: np.ndarray, b: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lengths that are left of texts of lengths a and b: the longer one gives way first."""
+    """Return the lengths to which texts of lengths a and b are cut: the longer text is cut first."""
     shorter = np.minimum(np.minimum(a, b), room // 2)
     fits = a + b <= room
     kept_a = np.where(a > b, np.minimum(a, room - shorter), np.minimum(a, shorter))

@@ -1,4 +1,4 @@
-"""Prepare a corpus on Ray Data: the files are shared by the workers of a machine, or of a cluster that Ray runs on.
+"""Prepare a corpus on Ray Data: its files are divided among the workers of a machine or of a Ray cluster.
 
 The shards are those of :func:`d2lbert.data.pretraining.shards.prepare`, byte for byte: what a file becomes depends
 on its text alone. ``RAY_ADDRESS`` names a running cluster; all of its machines must see the files and the folder.
@@ -22,10 +22,11 @@ from d2lbert.text import WordPiece
 def prepare_on_ray(
     files: Sequence[Path], out: str | Path, tokenizer: WordPiece, settings: Preparation | None = None, workers: int = 1
 ) -> TokenShards:
-    """Do what :func:`d2lbert.data.pretraining.shards.prepare` does, with tasks of Ray Data, one a file.
+    """Do what :func:`d2lbert.data.pretraining.shards.prepare` does, with one task of Ray Data per file.
 
     Args:
-        workers: how many tasks run at a time.
+        files, out, tokenizer, settings: those of ``prepare``.
+        workers: the number of tasks that run at a time.
 
     Raises:
         UserError: Ray is not installed; or as in ``prepare``.
@@ -35,30 +36,30 @@ def prepare_on_ray(
         import ray.data
     except ImportError:
         raise UserError("the engine ray needs the package ray: run pip install 'ray[data]'") from None
-    folder, chosen = begin(out, tokenizer), settings or Preparation()
+    folder, preparation = begin(out, tokenizer), settings or Preparation()
 
     def work(row: dict[str, Any]) -> dict[str, Any]:
         try:
-            entries = prepare_file(row["number"], Path(row["file"]), folder.resolve(), tokenizer, chosen)
+            entries = prepare_file(row["number"], Path(row["file"]), folder.resolve(), tokenizer, preparation)
         except UserError as error:  # Ray would wrap it in errors of its own
             return {"number": row["number"], "entries": "", "error": str(error)}
         return {"number": row["number"], "entries": json.dumps(entries), "error": ""}
 
     rows = [{"number": number, "file": str(file.resolve())} for number, file in enumerate(files)]
-    with _joined(workers):
+    with _running_ray(workers):
         ray.data.DataContext.get_current().enable_progress_bars = False
         tasks = ray.data.TaskPoolStrategy(size=workers)
-        done = ray.data.from_items(rows, override_num_blocks=len(rows)).map(work, compute=tasks).take_all()
-    done.sort(key=lambda row: int(row["number"]))
-    for row in done:
+        results = ray.data.from_items(rows, override_num_blocks=len(rows)).map(work, compute=tasks).take_all()
+    results.sort(key=lambda row: int(row["number"]))
+    for row in results:
         if row["error"]:
             raise UserError(row["error"])
-    return write_index(folder, tokenizer, [json.loads(row["entries"]) for row in done])
+    return write_index(folder, tokenizer, [json.loads(row["entries"]) for row in results])
 
 
 @contextlib.contextmanager
-def _joined(workers: int) -> Iterator[None]:
-    """In this context Ray runs: as it did before, on the cluster of ``RAY_ADDRESS``, or on this machine."""
+def _running_ray(workers: int) -> Iterator[None]:
+    """Keep Ray running in this context: as it ran before, on the cluster of ``RAY_ADDRESS``, or on this machine."""
     import ray
 
     if ray.is_initialized():

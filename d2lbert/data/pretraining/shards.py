@@ -1,10 +1,11 @@
 """A tokenised corpus on disk: shards of plain arrays, opened as memory maps, with an index and checksums.
 
 A folder holds ``index.json``, the tokenizer (``vocab.txt``, ``tokenizer_config.json``) and for each shard three NumPy
-files: ``.tokens`` (T,), the token ids of all its documents one after the other; ``.sentences`` (S + 1,), where each
-sentence begins, and the end; ``.documents`` (N + 1,), with which sentence each document begins, and the end.
+files: ``.tokens`` (T,), the token ids of all its documents one after the other; ``.sentences`` (S + 1,), the token at
+which each sentence begins, and the end; ``.documents`` (N + 1,), the sentence at which each document begins, and the
+end.
 
-Which document lies in which shard depends on the text alone, so any number of processes writes the same bytes.
+The text alone decides which document goes into which shard, so any number of processes writes the same bytes.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ FORMAT = "d2lbert tokens 1"
 SPLITS = ("train", "dev")
 _PARTS = ("tokens", "sentences", "documents")
 _SHARD_CHARACTERS = 16_000_000  # some 3.5 M tokens of English
-_CHUNK_CHARACTERS = 1_000_000  # so much text is tokenised at a time
+_CHUNK_CHARACTERS = 1_000_000  # the text that is tokenised at a time
 _HASHES = 10_000
 
 
 class Shard(NamedTuple):
-    """The three arrays of a shard; see the head of this file."""
+    """The three arrays of a shard; see the docstring of this module."""
 
     tokens: np.ndarray
     sentences: np.ndarray
@@ -65,14 +66,16 @@ class Preparation(Settings):
 def prepare(
     files: Sequence[Path], out: str | Path, tokenizer: WordPiece, settings: Preparation | None = None, workers: int = 1
 ) -> TokenShards:
-    """Tokenise a corpus into a folder of shards, and open it.
+    """Tokenise a corpus into a folder of shards, and open the folder.
 
-    The index is written last: a folder without one is unfinished, and the next run fills it anew.
+    The index is written last: a folder without one is unfinished, and the next run fills it again.
 
     Args:
         files: of the corpus; each becomes shards of its own. See :func:`d2lbert.data.pretraining.corpus.corpus_files`.
-        out: the folder, made if need be.
-        workers: how many processes share the files.
+        out: the folder, created if necessary.
+        tokenizer: the tokenizer to use; it is saved in the folder.
+        settings: how the corpus becomes shards; None for the defaults.
+        workers: the number of processes among which the files are divided.
 
     Raises:
         UserError: the corpus cannot be read or holds no text, or the folder cannot be written.
@@ -80,7 +83,7 @@ def prepare(
     folder = begin(out, tokenizer)
     job = partial(prepare_file, out=folder, tokenizer=tokenizer, settings=settings or Preparation())
     if workers > 1:
-        # Fresh processes: a copy of this one could inherit a lock that one of its threads was holding.
+        # Fresh processes: a fork of this process could inherit a lock that one of its threads holds.
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             entries = list(pool.map(job, range(len(files)), files))
     else:
@@ -89,7 +92,11 @@ def prepare(
 
 
 def begin(out: str | Path, tokenizer: WordPiece) -> Path:
-    """Make the folder of the shards, or empty it of its index, and put the tokenizer in."""
+    """Create the folder of the shards, or remove the index from it, and save the tokenizer in it.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
     folder = writable_folder(out)
     (folder / INDEX_FILE).unlink(missing_ok=True)
     tokenizer.save_pretrained(folder)
@@ -99,10 +106,15 @@ def begin(out: str | Path, tokenizer: WordPiece) -> Path:
 def write_index(folder: Path, tokenizer: WordPiece, entries: Iterable[list[dict[str, Any]]]) -> TokenShards:
     """Write ``index.json`` from the entries of each file, and open the folder.
 
+    Args:
+        folder: the folder of the shards.
+        tokenizer: the tokenizer that made them.
+        entries: for each file of the corpus, what :func:`prepare_file` returned.
+
     Raises:
-        UserError: there is no text at all.
+        UserError: there is no text to train on.
     """
-    shards = [entry for of_one_file in entries for entry in of_one_file]
+    shards = [entry for file_entries in entries for entry in file_entries]
     if not sum(entry["tokens"] for entry in shards if entry["split"] == "train"):
         raise UserError("the corpus holds no text to train on: give files with one paragraph a line")
     index = {
@@ -118,14 +130,25 @@ def write_index(folder: Path, tokenizer: WordPiece, entries: Iterable[list[dict[
 def prepare_file(
     number: int, file: Path, out: Path, tokenizer: WordPiece, settings: Preparation
 ) -> list[dict[str, Any]]:
-    """Tokenise one file of a corpus into its shards, and return their entries for the index."""
+    """Tokenise one file of a corpus into its shards, and return their entries for the index.
+
+    Args:
+        number: the index of the file in the corpus; it is part of the shards' names.
+        file: one file of the corpus.
+        out: the folder, made by :func:`begin`.
+        tokenizer: the tokenizer to use.
+        settings: how the corpus becomes shards.
+
+    Raises:
+        UserError: the file is missing, damaged or not UTF-8.
+    """
     corpus_tokenizer = CorpusTokenizer(tokenizer)
     entries = []
     for part, documents in enumerate(_cut(read_documents([file]), settings.shard_characters)):
         held_out = [_hash(document) < settings.dev_share * _HASHES for document in documents]
-        for split, wanted in (("train", False), ("dev", True)):
-            chosen = [document for document, dev in zip(documents, held_out, strict=True) if dev is wanted]
-            shard = _tokenize(chosen, corpus_tokenizer)
+        for split, is_dev in (("train", False), ("dev", True)):
+            selected = [document for document, held in zip(documents, held_out, strict=True) if held is is_dev]
+            shard = _tokenize(selected, corpus_tokenizer)
             if len(shard.tokens):
                 entries.append(_write(out, f"{split}-{number:05}-{part:05}", split, shard))
     return entries
@@ -136,7 +159,7 @@ def _hash(document: Document) -> int:
 
 
 def _cut(documents: Iterable[Document], characters: int) -> Iterator[list[Document]]:
-    """Cut a stream of documents into lists of about so many characters."""
+    """Cut a stream of documents into lists of about ``characters`` characters."""
     collected: list[Document] = []
     size = 0
     for document in documents:
@@ -150,15 +173,15 @@ def _cut(documents: Iterable[Document], characters: int) -> Iterator[list[Docume
 
 
 def _tokenize(documents: list[Document], tokenizer: CorpusTokenizer) -> Shard:
-    """Make the arrays of a shard. A document of which the tokenizer keeps nothing is left out."""
+    """Return the arrays of a shard. A document without any token is left out."""
     ids, lengths, counts = [], [], []
     for chunk in _cut(documents, _CHUNK_CHARACTERS):
         text = tokenizer.encode_paragraphs([paragraph for document in chunk for paragraph in document.paragraphs])
         last = np.cumsum([len(document.paragraphs) for document in chunk])
-        of_documents = np.diff(np.cumsum(text.paragraph_sentences)[last - 1], prepend=0)
+        document_sentences = np.diff(np.cumsum(text.paragraph_sentences)[last - 1], prepend=0)
         ids.append(text.ids)
         lengths.append(text.sentence_lengths)
-        counts.append(of_documents[of_documents > 0])
+        counts.append(document_sentences[document_sentences > 0])
     dtype = np.uint16 if len(tokenizer.tokenizer.vocab) <= 2**16 else np.uint32
     tokens = np.concatenate([np.zeros(0, dtype=np.int32), *ids]).astype(dtype)
     return Shard(tokens, _edges(lengths), _edges(counts))
@@ -183,8 +206,8 @@ class TokenShards:
     """An opened folder of shards. Nothing is read into memory until it is used.
 
     Fields:
-        folder: where it is.
-        index: what ``index.json`` says: counts, and an entry for each shard.
+        folder: its path.
+        index: the content of ``index.json``: counts, and an entry for each shard.
     """
 
     def __init__(self, folder: Path, index: dict[str, Any]) -> None:
@@ -196,10 +219,11 @@ class TokenShards:
         """Open a folder that :func:`prepare` has written.
 
         Args:
-            verify: compare the checksum of every file first; a second or two for each gigabyte.
+            folder: its path.
+            verify: check the checksum of every file first; this takes a second or two for each gigabyte.
 
         Raises:
-            UserError: not such a folder, or a file is missing or damaged.
+            UserError: it is not such a folder, or a file is missing or damaged.
         """
         path = Path(folder)
         index = read_json(path / INDEX_FILE)
@@ -224,7 +248,7 @@ class TokenShards:
         return WordPiece.from_pretrained(self.folder)
 
     def names(self, split: str) -> list[str]:
-        """Return the names of the shards of ``"train"`` or ``"dev"``, in the order of the text."""
+        """Return the names of the shards of ``"train"`` or ``"dev"``, in the order of the corpus."""
         return [entry["name"] for entry in self.index["shards"] if entry["split"] == split]
 
     def count(self, split: str, what: str) -> int:

@@ -1,7 +1,7 @@
 """Tokenise a corpus: each distinct word once.
 
-Few words make most of a text: four million characters of English hold some 65,000 distinct words. So each is split into
-pieces once, by the `tokenizers` library, and from then on looked up; the rest is arithmetic on arrays.
+Few words make up most of a text: four million characters of English hold some 65,000 distinct words. So the
+`tokenizers` library splits each into pieces once, and from then on it is looked up; the rest is arithmetic on arrays.
 
 Shape legend: W words of a text (stretches between spaces), T tokens, S sentences.
 """
@@ -17,13 +17,14 @@ import numpy as np
 
 from d2lbert.text import WordPiece
 
-_CACHED_WORDS = 1_000_000  # some 200 MB; when the store is full it starts anew
+_CACHED_WORDS = 1_000_000  # some 200 MB; a full cache is emptied
 
-# Python splits at these control characters; BERT drops them, and what stood around them is one word.
+# Python splits at these control characters; BERT drops them, and the text around them is one word.
 _NO_SPACE = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 _SPACES = re.compile("[^\\S\x0b\x0c\x1c-\x1f\x85]+")
 
-# A sentence ends where a word ends so, unless it is an initial or a usual abbreviation, and the next begins like this.
+# A sentence ends where a word matches _END but not _NO_END (an initial or a usual abbreviation), and the next matches
+# _BEGIN.
 _END = re.compile(r"""[.!?]["'”’)\]]*$""")
 _LAST = """.!?"'”’)]"""
 _NO_END = re.compile(r"""["'“‘(\[]*(?:\w|Mr|Mrs|Ms|Dr|St|Prof|Gen|Col|Lt|Sgt|Rev|No|vs|cf|e\.g|i\.e|etc|approx)\.$""")
@@ -45,7 +46,7 @@ class TokenizedText(NamedTuple):
 
 
 class _Numbers(dict[str, int]):
-    """Number words in the order in which they are first asked for."""
+    """Number words in the order in which they are first looked up."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
@@ -56,8 +57,8 @@ class CorpusTokenizer:
     """Tokenise much text fast. The ids are those of :meth:`WordPiece.encode`, without ``[CLS]`` and ``[SEP]``.
 
     Args:
-        tokenizer: whose vocabulary and cleaning to use.
-        cached_words: so many distinct words are kept at most, give or take one call.
+        tokenizer: the tokenizer whose vocabulary and cleaning to use.
+        cached_words: the number of distinct words above which the cache is emptied before the next call.
     """
 
     def __init__(self, tokenizer: WordPiece, cached_words: int = _CACHED_WORDS) -> None:
@@ -79,15 +80,15 @@ class CorpusTokenizer:
     def encode_paragraphs(self, paragraphs: Sequence[str]) -> TokenizedText:
         """Return the ids of paragraphs, one after the other, with the lengths of their sentences.
 
-        Where sentences end is a guess from the spelling: a word that ends in ``.``, ``!`` or ``?`` before one that
-        begins with a capital letter or a digit. Now and then an abbreviation is taken for an end, which does no harm.
+        The end of a sentence is guessed from the spelling: a word that ends in ``.``, ``!`` or ``?`` before a word that
+        begins with a capital letter or a digit. Now and then an abbreviation is mistaken for an end; this does no harm.
         """
         words: list[str] = []
         counts = np.zeros(len(paragraphs), dtype=np.int64)
-        for place, paragraph in enumerate(paragraphs):
+        for index, paragraph in enumerate(paragraphs):
             before = len(words)
             words += _words(paragraph)
-            counts[place] = len(words) - before
+            counts[index] = len(words) - before
         numbers = self._look_up(words)
         ids, lengths = self._expand(numbers)
         last = np.zeros(len(numbers), dtype=bool)  # (W,) whether a word is the last of a sentence
@@ -109,25 +110,25 @@ class CorpusTokenizer:
         return numbers
 
     def _learn(self, words: list[str]) -> None:
-        pieces, places = self.tokenizer.encode_words(words)
-        lengths = np.bincount(np.array(places, dtype=np.int64), minlength=len(words))
+        pieces, word_indices = self.tokenizer.encode_words(words)
+        lengths = np.bincount(np.array(word_indices, dtype=np.int64), minlength=len(words))
         self._pieces = np.concatenate([self._pieces, np.array(pieces, dtype=np.int32)])
         self._starts = np.concatenate([self._starts, self._starts[-1] + np.cumsum(lengths)])
-        # Most words can be told by a look at one character.
+        # One character is enough to decide for most words.
         ends = [word[-1] in _LAST and bool(_END.search(word)) and not _NO_END.fullmatch(word) for word in words]
         begins = [not word[0].islower() and _BEGIN.match(word) is not None for word in words]
         self._ends_sentence = np.concatenate([self._ends_sentence, np.array(ends, dtype=bool)])
         self._begins_sentence = np.concatenate([self._begins_sentence, np.array(begins, dtype=bool)])
 
     def _expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Replace each word by its pieces: (W,) -> the pieces (T,) and how many each word has (W,)."""
+        """Replace each word by its pieces: (W,) -> the pieces (T,) and the number of pieces of each word (W,)."""
         starts = self._starts[numbers]
         lengths = self._starts[numbers + 1] - starts
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
         # Token t of the text is piece t - (start of its word in the text) + (start of its word in the store).
-        places = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
-        return self._pieces[places], lengths
+        indices = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+        return self._pieces[indices], lengths
 
 
 def _words(text: str) -> list[str]:

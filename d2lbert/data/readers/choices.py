@@ -12,37 +12,40 @@ from d2lbert.data.readers.lines import count_columns, csv_rows, fault, filled, f
 from d2lbert.data.readers.pairs import xml_elements
 from d2lbert.errors import UserError
 
-# What an item of COPA asks for, in words that follow the premise. A model has no other way to know which is wanted.
+# The question that follows the premise of an item of COPA. Nothing else tells a model whether to find cause or effect.
 QUESTIONS = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 
 
 def copa(path: str | Path) -> Iterator[ChoiceQuestion]:
     """Read the Choice of Plausible Alternatives (Roemmele et al. 2011): a premise, and two causes or effects of it.
 
-    The premise is followed by the question. Items come in the order of the file; in its balanced form an item and its
-    mirror, with the same alternatives and the other answer, are neighbours (Kavumba et al. 2019).
+    The premise is followed by the question. Items keep the order of the file; in its balanced form an item and its
+    mirror, with the same alternatives and the opposite answer, are neighbours (Kavumba et al. 2019).
+
+    Raises:
+        UserError: the file cannot be read, is not valid XML, or an item lacks a text or has an unknown value.
     """
     for number, item in enumerate(xml_elements(path, "item"), start=1):
-        asked, answer = item.get("asks-for") or "", item.get("most-plausible-alternative") or ""
+        relation, answer = item.get("asks-for") or "", item.get("most-plausible-alternative") or ""
         where = f"{path}, item {item.get('id') or number}"
-        if asked not in QUESTIONS:
-            raise UserError(f"{where}: asks-for is {asked!r}, not cause or effect; correct it")
+        if relation not in QUESTIONS:
+            raise UserError(f"{where}: asks-for is {relation!r}, not cause or effect; correct it")
         if answer not in ("1", "2"):
             raise UserError(f"{where}: most-plausible-alternative is {answer!r}, not 1 or 2; correct it")
         premise, first, second = (" ".join((item.findtext(name) or "").split()) for name in ("p", "a1", "a2"))
         if not (premise and first and second):
             raise UserError(f"{where}: <p>, <a1> or <a2> is empty; fill it in or remove the item")
-        yield ChoiceQuestion(f"{premise} {QUESTIONS[asked]}", (first, second), int(answer) - 1)
+        yield ChoiceQuestion(f"{premise} {QUESTIONS[relation]}", (first, second), int(answer) - 1)
 
 
-def ask_the_other(question: ChoiceQuestion) -> ChoiceQuestion:
-    """Return a question of COPA that asks for the effect where it asked for the cause, and the reverse.
+def swap_question(question: ChoiceQuestion) -> ChoiceQuestion:
+    """Return a question of COPA with the question for the cause replaced by that for the effect, or the reverse.
 
-    The choices stay, and so does ``answer``, though it need not be right any more: whoever reads the question should
-    often choose otherwise.
+    The choices and ``answer`` stay the same, although ``answer`` may now be wrong: a model that reads the question
+    should often change its choice.
 
     Raises:
-        UserError: the premise ends with neither of the two questions.
+        UserError: the premise ends with neither question.
     """
     cause, effect = QUESTIONS.values()
     for old, new in ((cause, effect), (effect, cause)):
@@ -52,31 +55,34 @@ def ask_the_other(question: ChoiceQuestion) -> ChoiceQuestion:
 
 
 def swag(path: str | Path) -> Iterator[ChoiceQuestion]:
-    """Read SWAG (Zellers et al. 2018): a sentence, how the next one begins, and endings of which one is right.
+    """Read SWAG (Zellers et al. 2018): a sentence, the beginning of the next, and endings of which one is right.
 
     The file is a CSV whose header has ``sent1``, ``sent2``, ``ending0``, ``ending1`` and so on (SWAG has four), and
-    ``label``, the place of the right ending from 0. A choice is the beginning with an ending (Devlin et al. 2019,
+    ``label``, the index of the right ending, from 0. A choice is the beginning with an ending (Devlin et al. 2019,
     section 4.4).
+
+    Raises:
+        UserError: the file cannot be read, lacks a column, or has a line with an empty text or a wrong label.
     """
     rows = csv_rows(path)
     _, header = next(rows, (1, []))
-    places = find_columns(path, header, ["sent1", "sent2", *_endings(path, header), "label"])
+    columns = find_columns(path, header, ["sent1", "sent2", *_endings(path, header), "label"])
     for number, row in rows:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
-        premise, begin, *choices, label = (row[place].strip() for place in places)
+        premise, beginning, *choices, label = (row[column].strip() for column in columns)
         if not (label.isdecimal() and int(label) < len(choices)):
-            wanted = f"the place of an ending, 0 to {len(choices) - 1}"
-            raise fault(path, number, f"the label {label[:40]!r} is not {wanted}", "correct the label")
-        whole = tuple(f"{begin} {filled(path, number, ending, 'ending')}".strip() for ending in choices)
+            expected = f"the place of an ending, 0 to {len(choices) - 1}"
+            raise fault(path, number, f"the label {label[:40]!r} is not {expected}", "correct the label")
+        whole = tuple(f"{beginning} {filled(path, number, ending, 'ending')}".strip() for ending in choices)
         yield ChoiceQuestion(filled(path, number, premise), whole, int(label))
 
 
 def _endings(path: str | Path, header: Sequence[str]) -> list[str]:
-    """Return the names of the columns of endings in the order of their numbers: two at least, with none left out."""
-    found = [name.strip() for name in header if re.fullmatch(r"ending[ _-]*\d+", name.strip())]
-    wanted = [f"ending{place}" for place in range(max(2, len(found)))]
-    # One alone is a column that is missing, which the search for the columns says better.
-    if len(found) > 1 and sorted(found) != sorted(wanted):
-        raise fault(path, 1, f"the endings are called {', '.join(found)}", f"call them {', '.join(wanted)}")
-    return wanted
+    """Return the names of the ending columns in numeric order: at least two, with no number left out."""
+    names = [name.strip() for name in header if re.fullmatch(r"ending[ _-]*\d+", name.strip())]
+    expected = [f"ending{index}" for index in range(max(2, len(names)))]
+    # A single ending means that a column is missing; find_columns reports that better.
+    if len(names) > 1 and sorted(names) != sorted(expected):
+        raise fault(path, 1, f"the endings are called {', '.join(names)}", f"call them {', '.join(expected)}")
+    return expected

@@ -17,7 +17,7 @@ from d2lbert.errors import UserError
 
 
 def paragraphs(path: str | Path) -> Iterator[Document]:
-    """Read plain text: one paragraph a line, a blank line between documents (``.txt``, ``.txt.gz``, ``.txt.xz``)."""
+    """Read plain text: a paragraph per line, a blank line between documents (``.txt``, ``.txt.gz``, ``.txt.xz``)."""
     collected: list[str] = []
     for _, line in lines(path):
         text = line.strip()
@@ -31,10 +31,10 @@ def paragraphs(path: str | Path) -> Iterator[Document]:
 
 
 def translations(source: str | Path, target: str | Path) -> Iterator[Translation]:
-    """Read two files of one sentence a line; line n of one is the translation of line n of the other.
+    """Read two files with one sentence per line; line n of one file translates line n of the other.
 
     Raises:
-        UserError: the files have unequal numbers of lines, or a line is empty: then all after it might be shifted.
+        UserError: the numbers of lines differ, or a line is empty: then all lines after it might be shifted.
     """
     for number, pair in enumerate(itertools.zip_longest(lines(source), lines(target)), start=1):
         texts = []
@@ -53,7 +53,11 @@ def translations(source: str | Path, target: str | Path) -> Iterator[Translation
 
 
 def minimal_pairs(path: str | Path) -> Iterator[MinimalPair]:
-    """Read the archive of BLiMP: files ``data/*.jsonl`` with ``sentence_good``, ``sentence_bad`` and ``UID``."""
+    """Read the archive of BLiMP: files ``data/*.jsonl`` with ``sentence_good``, ``sentence_bad`` and ``UID``.
+
+    Raises:
+        UserError: the archive is missing or damaged, or a line is not such a pair.
+    """
     for origin, content in archive_texts(path, r"data/.*\.jsonl"):
         yield from _paradigm(origin, content)
 

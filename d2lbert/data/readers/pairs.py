@@ -16,9 +16,9 @@ from d2lbert.data.readers.lines import (
     fault,
     filled,
     find_columns,
-    known_label,
-    known_score,
     open_binary,
+    parse_label,
+    parse_score,
     tab_rows,
 )
 from d2lbert.data.readers.words import words_in_context
@@ -30,7 +30,7 @@ ENTAILMENT = ("entailment", "not_entailment")
 INFERENCE = ("contradiction", "entailment", "neutral")
 SENSE = ("different", "same")
 
-# What GLUE's files call the two texts and the label, as far as a file has them. The first is asked for where none is.
+# What GLUE's files call the two texts and the label. Where a file has none of them, the error names the first.
 _TEXTS = (
     ("sentence1", "sentence2"),
     ("question", "sentence"),
@@ -42,9 +42,9 @@ _TARGETS = ("label", "gold_label", "is_duplicate", "Quality", "score")
 
 
 def glue_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair | ScoredPair]:
-    """Read a TSV of GLUE with two texts: a header names the columns; quotes mean nothing special.
+    """Read a TSV of GLUE with two texts: a header names the columns; quotes are literal.
 
-    A column ``score`` gives scored pairs, any other label column gives labelled ones.
+    A column ``score`` gives scored pairs; any other label column gives labelled pairs.
     """
     return _named_pairs(path, labels, _TEXTS, _TARGETS)
 
@@ -67,13 +67,13 @@ def qnli(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterato
 def sick(path: str | Path, labels: Sequence[str] | None = INFERENCE) -> Iterator[Pair]:
     """Read the entailment of SICK, in lower case (Marelli et al. 2014)."""
     for number, (first, second, label) in _sick_rows(path, "entailment_judgment"):
-        yield Pair(first, second, known_label(path, number, label.lower(), labels))
+        yield Pair(first, second, parse_label(path, number, label.lower(), labels))
 
 
 def sick_relatedness(path: str | Path) -> Iterator[ScoredPair]:
     """Read the relatedness of SICK, from 1 to 5."""
     for number, (first, second, score) in _sick_rows(path, "relatedness_score"):
-        yield ScoredPair(first, second, known_score(path, number, score))
+        yield ScoredPair(first, second, parse_score(path, number, score))
 
 
 def stsb(path: str | Path) -> Iterator[ScoredPair]:
@@ -81,19 +81,23 @@ def stsb(path: str | Path) -> Iterator[ScoredPair]:
     for number, row in csv_rows(path):
         if len(row) != 3:
             raise fault(path, number, f"{count_columns(row)} where two texts and a score are wanted", "mend the line")
-        yield ScoredPair(filled(path, number, row[0]), filled(path, number, row[1]), known_score(path, number, row[2]))
+        yield ScoredPair(filled(path, number, row[0]), filled(path, number, row[1]), parse_score(path, number, row[2]))
 
 
 def csv_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair]:
     """Read a CSV with the columns ``first``, ``second`` and ``label`` in its header."""
     rows = csv_rows(path)
     _, header = next(rows, (1, []))
-    for number, (first, second, label) in _chosen_rows(path, header, rows, ("first", "second", "label")):
-        yield Pair(first, second, known_label(path, number, label, labels))
+    for number, (first, second, label) in _pair_rows(path, header, rows, ("first", "second", "label")):
+        yield Pair(first, second, parse_label(path, number, label, labels))
 
 
 def rte(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair]:
-    """Read the XML of the PASCAL challenges: value TRUE or FALSE in the first, entailment YES or NO later."""
+    """Read the XML of the PASCAL challenges: ``value`` TRUE or FALSE in the first, ``entailment`` YES or NO later.
+
+    Raises:
+        UserError: the file cannot be read, is not valid XML, or a pair lacks a text or has an unknown answer.
+    """
     for number, pair in enumerate(xml_elements(path, "pair"), start=1):
         answer = pair.get("entailment") or pair.get("value") or ""
         if answer not in ("YES", "TRUE", "NO", "FALSE"):
@@ -102,21 +106,25 @@ def rte(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator
         if not (text and hypothesis):
             raise UserError(f"{path}, pair {number}: <t> or <h> is empty; fill it in or remove the pair")
         label = ENTAILMENT[0] if answer in ("YES", "TRUE") else ENTAILMENT[1]
-        yield Pair(text, hypothesis, known_label(path, number, label, labels))
+        yield Pair(text, hypothesis, parse_label(path, number, label, labels))
 
 
 def word_senses(path: str | Path) -> Iterator[Pair]:
     """Read a data file of WiC, and the file of answers beside it, as pairs of sentences."""
-    return map(sense_pair, words_in_context(path, gold_of(path)))
+    return map(sense_pair, words_in_context(path, gold_path(path)))
 
 
 def sense_pair(example: WordInContext) -> Pair:
-    """Put the word before its first sentence, so that a model of two texts can see which word is meant."""
+    """Return a pair with the word before its first sentence, so that a model can see which word is meant."""
     return Pair(f"{example.word} : {example.first}", example.second, SENSE[int(example.label)])
 
 
-def gold_of(data: str | Path) -> Path:
-    """Return the file of answers that belongs to a data file of WiC: ``dev.gold.txt`` beside ``dev.data.txt``."""
+def gold_path(data: str | Path) -> Path:
+    """Return the path of the answers to a data file of WiC: ``dev.gold.txt`` beside ``dev.data.txt``.
+
+    Raises:
+        UserError: the data file's name has no ``.data.``.
+    """
     path = Path(data)
     if ".data." not in path.name:
         raise UserError(f"{path}: a data file of WiC is called NAME.data.txt, with NAME.gold.txt beside it; rename it")
@@ -124,10 +132,10 @@ def gold_of(data: str | Path) -> Path:
 
 
 def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
-    """Return the elements of one name, in their order. Entities beyond those of XML itself are refused.
+    """Return all elements with a tag, in the order of the file. Only XML's own entities are allowed.
 
     Raises:
-        UserError: the file is missing, damaged or no XML, its encoding is unknown, or it declares an entity.
+        UserError: the file is missing, damaged or not XML, its encoding is unknown, or it declares an entity.
     """
     try:
         with open_binary(path) as stream:
@@ -136,7 +144,7 @@ def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
         return ElementTree.fromstring(content).iter(tag)
     except DAMAGE as error:
         raise damaged(path, error) from None
-    # An unknown encoding is a LookupError, one of more bytes a character than the parser can read a ValueError.
+    # An unknown encoding is a LookupError; one with more bytes per character than the parser reads is a ValueError.
     except (expat.ExpatError, ElementTree.ParseError, LookupError, ValueError) as error:
         raise UserError(f"{path} is not valid XML: {error}; mend or get the file again") from None
     except OSError as error:
@@ -144,9 +152,9 @@ def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
 
 
 def _refuse_entities(path: str | Path, content: bytes) -> None:
-    """Refuse XML that declares an entity: a few that hold one another may unfold to gigabytes.
+    """Refuse XML that declares an entity: a few nested entities can expand to gigabytes.
 
-    ElementTree has no way to forbid them, so the parser below it looks first; it stops before anything is unfolded.
+    ElementTree cannot forbid them, so expat, the parser that it uses, looks first and stops before any expansion.
     """
 
     def refuse(name: str, *_: object) -> None:
@@ -160,32 +168,32 @@ def _refuse_entities(path: str | Path, content: bytes) -> None:
 def _named_pairs(
     path: str | Path, labels: Sequence[str] | None, texts: Sequence[tuple[str, str]], targets: Sequence[str]
 ) -> Iterator[Pair | ScoredPair]:
-    """Read pairs below a header, from the first of the ``texts`` and of the ``targets`` that the header has."""
+    """Read pairs from the first of the ``texts`` and the first of the ``targets`` that the header has."""
     rows = tab_rows(path)
     _, header = next(rows, (1, []))
     names = {name.strip() for name in header}
     pair = next((pair for pair in texts if names.issuperset(pair)), texts[0])
     target = next((name for name in targets if name in names), targets[0])
-    for number, (first, second, answer) in _chosen_rows(path, header, rows, (*pair, target)):
+    for number, (first, second, answer) in _pair_rows(path, header, rows, (*pair, target)):
         if target == "score":
-            yield ScoredPair(first, second, known_score(path, number, answer))
+            yield ScoredPair(first, second, parse_score(path, number, answer))
         else:
-            yield Pair(first, second, known_label(path, number, answer, labels))
+            yield Pair(first, second, parse_label(path, number, answer, labels))
 
 
 def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:
     rows = tab_rows(path)
     _, header = next(rows, (1, []))
-    return _chosen_rows(path, header, rows, ("sentence_A", "sentence_B", target))
+    return _pair_rows(path, header, rows, ("sentence_A", "sentence_B", target))
 
 
-def _chosen_rows(
+def _pair_rows(
     path: str | Path, header: Sequence[str], rows: Iterator[tuple[int, list[str]]], names: Sequence[str]
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield of each row its number and the columns of two texts, both filled, and of the target."""
-    places = find_columns(path, header, names)
+    """Yield the number of each row and its two texts, neither of them empty, and its target."""
+    columns = find_columns(path, header, names)
     for number, row in rows:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
-        first, second, target = (row[place] for place in places)
+        first, second, target = (row[column] for column in columns)
         yield number, [filled(path, number, first), filled(path, number, second), target]

@@ -1,6 +1,6 @@
-"""Read labelled sentences: SST-2, CoLA, and tables of one's own. An error names the file, the line and the fault.
+"""Read labelled sentences: SST-2, CoLA, and a user's own tables. An error names the file, the line and the fault.
 
-A reader holds one line at a time, so a file may be larger than memory.
+A reader keeps one line in memory, so a file may be larger than memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from d2lbert.data.readers.lines import (
     csv_rows,
     fault,
     filled,
-    filled_lines,
     find_columns,
-    known_label,
+    nonblank_lines,
+    parse_label,
     tab_rows,
 )
 
@@ -27,19 +27,19 @@ ACCEPTABILITY = ("unacceptable", "acceptable")
 
 def sst2(path: str | Path, labels: Sequence[str] | None = SENTIMENTS) -> Iterator[Sentence]:
     """Read ``text TAB label`` lines without a header: the whole sentences of SST-2."""
-    for number, line in filled_lines(path):
+    for number, line in nonblank_lines(path):
         columns = line.split("\t")
         if len(columns) != 2:
-            found = count_columns(columns)
-            raise fault(path, number, f"{found} where text TAB label is wanted", "separate them by one TAB")
+            actual = count_columns(columns)
+            raise fault(path, number, f"{actual} where text TAB label is wanted", "separate them by one TAB")
         text = filled(path, number, columns[0])
-        yield Sentence(text, known_label(path, number, columns[1], labels))
+        yield Sentence(text, parse_label(path, number, columns[1], labels))
 
 
 def glue_tsv(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Sentence]:
-    """Read the TSV of GLUE: a header with ``sentence`` and ``label``; quotes mean nothing special.
+    """Read the TSV of GLUE: a header with ``sentence`` and ``label``; quotes are literal.
 
-    A file of CoLA has no header and is recognised. The default labels are those of SST-2, or of CoLA.
+    A file of CoLA has no header and is recognised. The default labels are those of SST-2, or of CoLA for such a file.
     """
     if is_cola(path):
         return cola(path, labels or ACCEPTABILITY)
@@ -51,11 +51,11 @@ def cola(path: str | Path, labels: Sequence[str] | None = ACCEPTABILITY) -> Iter
     for number, row in tab_rows(path):
         if len(row) != 4:
             raise fault(path, number, f"{count_columns(row)} where 4 are wanted", "separate them by one TAB")
-        yield Sentence(filled(path, number, row[3]), known_label(path, number, row[1], labels))
+        yield Sentence(filled(path, number, row[3]), parse_label(path, number, row[1], labels))
 
 
 def is_cola(path: str | Path) -> bool:
-    """Whether the first line is one of CoLA's: four fields without a header, the second 0 or 1."""
+    """Whether the first line is one of CoLA's: four fields, the second of them 0 or 1."""
     _, first = next(tab_rows(path), (1, []))
     return len(first) == 4 and first[1] in ("0", "1")
 
@@ -68,10 +68,10 @@ def csv_file(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[
 def _labelled_rows(
     path: str | Path, rows: Iterator[tuple[int, list[str]]], text_name: str, labels: Sequence[str] | None
 ) -> Iterator[Sentence]:
-    """Find the text and the label of each row by the names in the header, which is the first row."""
+    """Yield the text and the label of each row. The first row is the header, which names their columns."""
     _, header = next(rows, (1, []))
-    text_place, label_place = find_columns(path, header, (text_name, "label"))
+    text_column, label_column = find_columns(path, header, (text_name, "label"))
     for number, row in rows:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
-        yield Sentence(filled(path, number, row[text_place]), known_label(path, number, row[label_place], labels))
+        yield Sentence(filled(path, number, row[text_column]), parse_label(path, number, row[label_column], labels))

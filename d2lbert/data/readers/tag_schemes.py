@@ -1,7 +1,7 @@
-"""Entities as tags of tokens: the schemes IOB1, IOB2 and BIOES, and the way from each to each.
+"""Entities as tags of tokens: the schemes IOB1, IOB2 and BIOES, and conversion between them.
 
-In all of them ``O`` is outside. IOB2 begins every entity with ``B-`` and goes on with ``I-``. IOB1, the scheme of
-CoNLL-2003, writes ``B-`` only where an entity follows another of its type without a gap (Ramshaw and Marcus 1995).
+In all of them ``O`` is outside. IOB2 begins every entity with ``B-`` and continues it with ``I-``. IOB1, the scheme of
+CoNLL-2003, has ``B-`` only where an entity directly follows another of its type (Ramshaw and Marcus 1995).
 BIOES also marks the last token with ``E-`` and an entity of one token with ``S-``.
 """
 
@@ -16,7 +16,7 @@ SCHEMES = ("IOB1", "IOB2", "BIOES")
 
 
 class Entity(NamedTuple):
-    """The tokens from ``start`` up to but without ``end`` are one thing of a type."""
+    """An entity of some type: the tokens from ``start`` up to, but not including, ``end``."""
 
     start: int
     end: int
@@ -24,33 +24,38 @@ class Entity(NamedTuple):
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """Read the entities of a sentence, whatever the scheme.
+    """Return the entities of a tagged sentence, whatever the scheme.
 
-    What no scheme allows, as a model may write it, is read kindly: an ``I-`` or ``E-`` that continues nothing begins an
-    entity. So does the program that scored CoNLL-2003.
+    A model may predict sequences that no scheme allows. They are read leniently: an ``I-`` or ``E-`` that continues
+    nothing begins an entity, as in the program that scored CoNLL-2003.
 
     Raises:
         UserError: a tag that is neither ``O`` nor a letter of B, I, E, S, a hyphen and a type.
     """
-    found: list[Entity] = []
+    spans: list[Entity] = []
     begin, open_type = 0, ""
-    for place, tag in enumerate(tags):
+    for position, tag in enumerate(tags):
         letter, type_ = split_tag(tag)
         if open_type and (letter in "OBS" or type_ != open_type):
-            found.append(Entity(begin, place, open_type))
+            spans.append(Entity(begin, position, open_type))
             open_type = ""
         if letter != "O" and not open_type:
-            begin, open_type = place, type_
+            begin, open_type = position, type_
         if letter in "ES":
-            found.append(Entity(begin, place + 1, open_type))
+            spans.append(Entity(begin, position + 1, open_type))
             open_type = ""
     if open_type:
-        found.append(Entity(begin, len(tags), open_type))
-    return found
+        spans.append(Entity(begin, len(tags), open_type))
+    return spans
 
 
-def write_tags(found: Sequence[Entity], length: int, scheme: str) -> list[str]:
-    """Write entities, in their order and without overlap, as the tags of ``length`` tokens.
+def write_tags(spans: Sequence[Entity], length: int, scheme: str) -> list[str]:
+    """Return entities as the tags of a sentence.
+
+    Args:
+        spans: the entities, in order and without overlap.
+        length: the number of tokens in the sentence.
+        scheme: one of ``SCHEMES``.
 
     Raises:
         UserError: an unknown scheme.
@@ -58,26 +63,34 @@ def write_tags(found: Sequence[Entity], length: int, scheme: str) -> list[str]:
     if scheme not in SCHEMES:
         raise unknown_name("scheme of tags", scheme, SCHEMES)
     tags = ["O"] * length
-    before = Entity(-1, -1, "")
-    for entity in found:
+    previous = Entity(-1, -1, "")
+    for entity in spans:
         tags[entity.start : entity.end] = [f"I-{entity.type}"] * (entity.end - entity.start)
-        touches = before.end == entity.start and before.type == entity.type
+        touches = previous.end == entity.start and previous.type == entity.type
         if scheme != "IOB1" or touches:
             tags[entity.start] = f"B-{entity.type}"
         if scheme == "BIOES":
             last = "S" if entity.end - entity.start == 1 else "E"
             tags[entity.end - 1] = f"{last}-{entity.type}"
-        before = entity
+        previous = entity
     return tags
 
 
 def convert(tags: Sequence[str], scheme: str) -> list[str]:
-    """Write the tags of a sentence in another scheme; the entities stay the same."""
+    """Convert the tags of a sentence to another scheme; the entities stay the same.
+
+    Raises:
+        UserError: an unknown scheme, or a tag that cannot be read.
+    """
     return write_tags(entities(tags), len(tags), scheme)
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """Return letter and type of a tag: ``("B", "PER")``; ``("O", "")`` outside."""
+    """Return the letter and the type of a tag: ``("B", "PER")`` for ``B-PER``, ``("O", "")`` for ``O``.
+
+    Raises:
+        UserError: the tag is neither ``O`` nor a letter of B, I, E, S, a hyphen and a type.
+    """
     letter, hyphen, type_ = tag.partition("-")
     if tag == "O":
         return "O", ""

@@ -13,13 +13,17 @@ from d2lbert.errors import UserError
 
 
 def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[TaggedSentence]:
-    """Read one word a line, its tag last, and a blank line after each sentence; tags come out in the scheme IOB2.
+    """Read one word per line, its tag last, and a blank line after each sentence; the tags returned are in IOB2.
 
-    Columns are separated by a TAB, or by spaces where a line has no TAB. ``-DOCSTART-`` lines are left out. A line that
-    holds nothing but a TAB or a byte order mark, as in WNUT-17, counts as blank.
+    Columns are separated by a TAB, or by spaces where a line has no TAB. ``-DOCSTART-`` lines are skipped. A line with
+    nothing but a TAB or a byte order mark, as in WNUT-17, counts as blank.
 
     Args:
+        path: the file.
         labels: the tags that may occur, in IOB2; None for any.
+
+    Raises:
+        UserError: the file cannot be read, or a line lacks a word or a tag, or has an unknown tag.
     """
     words: list[str] = []
     tags: list[str] = []
@@ -39,9 +43,12 @@ def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Tag
 
 
 def brown(path: str | Path) -> Iterator[TaggedSentence]:
-    """Read the archive of the Brown corpus, files ``brown/ca01`` and so on: ``word/tag`` with a sentence on each line.
+    """Read the archive of the Brown corpus: files ``brown/ca01`` and so on, a sentence of ``word/tag`` on each line.
 
-    Of a tag only the first part is kept, the part of speech: ``np`` of ``np-tl`` (in a title) or ``np$`` (a genitive).
+    Only the first part of a tag, the part of speech, is kept: ``np`` of ``np-tl`` (in a title) or ``np$`` (a genitive).
+
+    Raises:
+        UserError: the archive is missing or damaged, or a word lacks its tag.
     """
     for origin, content in archive_texts(path, r"brown/c[a-r]\d\d"):
         yield from _slashed(origin, content)
@@ -61,7 +68,7 @@ def _slashed(origin: str, content: str) -> Iterator[TaggedSentence]:
 def _sentence(
     path: str | Path, number: int, words: list[str], tags: list[str], labels: Sequence[str] | None
 ) -> TaggedSentence:
-    """Make the sentence that ends before line ``number``."""
+    """Return the sentence that ends before line ``number``."""
     try:
         converted = convert(tags, "IOB2")
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Read what is asked about words: analogies, scored pairs of words, and words in two contexts (WiC)."""
+"""Read questions about words: analogies, scored pairs of words, and words in two contexts (WiC)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from d2lbert.data.examples import Analogy, WordInContext, WordPair
 from d2lbert.data.readers.lines import (
     count_columns,
     fault,
-    filled_lines,
-    known_score,
+    nonblank_lines,
+    parse_score,
 )
 from d2lbert.errors import UserError
 
 
 def analogies(path: str | Path) -> Iterator[Analogy]:
-    """Read ``questions-words.txt``: lines of four words below lines ``: section`` (Mikolov et al. 2013)."""
+    """Read ``questions-words.txt``: lines of four words below lines ``: section`` (Mikolov et al. 2013).
+
+    Raises:
+        UserError: the file cannot be read, or a line is not such a question.
+    """
     section = ""
-    for number, line in filled_lines(path):
+    for number, line in nonblank_lines(path):
         words = line.split()
         if words[0] == ":":
             section = " ".join(words[1:])
@@ -34,18 +38,22 @@ def analogies(path: str | Path) -> Iterator[Analogy]:
 def word_pairs(path: str | Path) -> Iterator[WordPair]:
     """Read ``word word score`` lines. The source is the file's name without ``EN-`` and ``.txt``."""
     source = Path(path).name.removeprefix("EN-").removesuffix(".txt")
-    for number, line in filled_lines(path):
+    for number, line in nonblank_lines(path):
         columns = line.split()
         if len(columns) != 3:
             raise fault(
                 path, number, f"{count_columns(columns)} where two words and a score are wanted", "mend the line"
             )
-        yield WordPair(columns[0], columns[1], known_score(path, number, columns[2]), source)
+        yield WordPair(columns[0], columns[1], parse_score(path, number, columns[2]), source)
 
 
 def words_in_context(data: str | Path, gold: str | Path) -> Iterator[WordInContext]:
-    """Read a pair of WiC files: ``word TAB pos TAB i-j TAB sentence TAB sentence``, and T or F for each line."""
-    for row, answer in itertools.zip_longest(filled_lines(data), filled_lines(gold)):
+    """Read a pair of WiC files: ``word TAB pos TAB i-j TAB sentence TAB sentence``, and T or F for each line.
+
+    Raises:
+        UserError: a file cannot be read, one has fewer lines than the other, or a line has another layout.
+    """
+    for row, answer in itertools.zip_longest(nonblank_lines(data), nonblank_lines(gold)):
         if row is None or answer is None:
             shorter, longer = (data, gold) if row is None else (gold, data)
             raise UserError(f"{shorter} has fewer lines than {longer}; the two belong line to line, get both again")
@@ -63,10 +71,10 @@ def _word_in_context(path: str | Path, number: int, line: str, label: bool) -> W
     columns = line.split("\t")
     if len(columns) != 5:
         raise fault(path, number, f"{count_columns(columns)} where 5 are wanted", "separate them by one TAB")
-    word, pos, places, first, second = columns
-    left, _, right = places.partition("-")
+    word, pos, positions, first, second = columns
+    left, _, right = positions.partition("-")
     if not (left.isdecimal() and right.isdecimal()):
-        raise fault(path, number, f"the places {places!r} are not two numbers like 2-5", "mend the line")
+        raise fault(path, number, f"the places {positions!r} are not two numbers like 2-5", "mend the line")
     if int(left) >= len(first.split(" ")) or int(right) >= len(second.split(" ")):
-        raise fault(path, number, f"the places {places} lie outside the sentences", "count tokens from 0")
+        raise fault(path, number, f"the places {positions} lie outside the sentences", "count tokens from 0")
     return WordInContext(word, pos, first, second, int(left), int(right), label)

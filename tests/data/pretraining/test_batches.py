@@ -94,11 +94,11 @@ def test_single_texts(shards: TokenShards) -> None:
 
 
 def test_a_seed_gives_the_same_batches_and_each_epoch_others(shards: TokenShards) -> None:
-    one, two = ([_bytes(batch) for batch, _ in PretrainingData(shards, SETTINGS).epoch(0)] for _ in range(2))
-    assert one == two
+    first, second = ([_bytes(batch) for batch, _ in PretrainingData(shards, SETTINGS).epoch(0)] for _ in range(2))
+    assert first == second
     other = PretrainingData(shards, dataclasses.replace(SETTINGS, seed=4))
-    assert not set(one) & {_bytes(batch) for batch, _ in other.epoch(0)}
-    assert not set(one) & {_bytes(batch) for batch, _ in PretrainingData(shards, SETTINGS).epoch(1)}
+    assert not set(first) & {_bytes(batch) for batch, _ in other.epoch(0)}
+    assert not set(first) & {_bytes(batch) for batch, _ in PretrainingData(shards, SETTINGS).epoch(1)}
 
 
 def test_static_masks_come_back(shards: TokenShards) -> None:
@@ -109,7 +109,7 @@ def test_static_masks_come_back(shards: TokenShards) -> None:
     assert not set(epochs[0]) & set(epochs[1])
 
 
-def test_a_run_can_be_taken_up_at_any_batch(shards: TokenShards) -> None:
+def test_a_run_can_resume_at_any_batch(shards: TokenShards) -> None:
     """Across the ends of windows and epochs, too."""
     data = PretrainingData(shards, SETTINGS)
     count = sum(1 for _ in data.epoch(0)) + 8
@@ -137,11 +137,11 @@ def test_an_epoch_uses_every_shard(shards: TokenShards) -> None:
 
 def test_dev_documents_are_not_trained_on(shards: TokenShards) -> None:
     def sentences(split: str) -> set[bytes]:
-        found = set()
+        result = set()
         for batch, _ in PretrainingData(shards, SETTINGS, split).epoch(0):
             for ids, segments, _ in _texts(batch):
-                found.add(np.array(ids[1 : segments.index(1) - 1]).tobytes())
-        return found
+                result.add(np.array(ids[1 : segments.index(1) - 1]).tobytes())
+        return result
 
     assert sentences("dev")
     assert not sentences("train") & sentences("dev")

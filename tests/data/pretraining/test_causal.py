@@ -31,13 +31,13 @@ def _texts(batch: CausalBatch) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_each_token_asks_for_the_one_after_it(shards: TokenShards, packed: bool) -> None:
+def test_each_token_predicts_the_one_after_it(shards: TokenShards, packed: bool) -> None:
     settings = PretrainingSettings(max_length=30, batch_size=8, seed=3, next_sentence=False, packed=packed)
     for batch, _ in islice(CausalData(shards, settings).batches(), 12):
         texts = _texts(batch)
-        asked = batch.rows.token_ids.reshape(-1)[batch.positions]
-        pairs = sorted((one, two) for text in texts for one, two in pairwise(text))
-        assert sorted(zip(asked.tolist(), batch.next_ids.tolist(), strict=True)) == pairs
+        inputs = batch.rows.token_ids.reshape(-1)[batch.positions]
+        pairs = sorted((token, next_token) for text in texts for token, next_token in pairwise(text))
+        assert sorted(zip(inputs.tolist(), batch.next_ids.tolist(), strict=True)) == pairs
         # The answer stands one place further, in the same text.
         rows, numbers = batch.rows, batch.rows.sequence_ids.reshape(-1)
         assert (rows.token_ids.reshape(-1)[batch.positions + 1] == batch.next_ids).all()
@@ -51,11 +51,11 @@ def test_texts_are_those_that_bert_reads_without_pairs(shards: TokenShards) -> N
     unmasked = PretrainingSettings(
         max_length=30, batch_size=8, seed=3, next_sentence=False, rates=MaskingRates(chosen=0.0)
     )
-    both = zip(CausalData(shards, SETTINGS).batches(), PretrainingData(shards, unmasked).batches(), strict=False)
-    for (one, after), (two, also_after) in islice(both, 20):
-        assert after == also_after
-        assert np.array_equal(one.rows.token_ids, two.rows.token_ids)
-        assert np.array_equal(one.rows.sequence_ids, two.rows.sequence_ids)
+    batches = zip(CausalData(shards, SETTINGS).batches(), PretrainingData(shards, unmasked).batches(), strict=False)
+    for (causal, after), (masked, masked_after) in islice(batches, 20):
+        assert after == masked_after
+        assert np.array_equal(causal.rows.token_ids, masked.rows.token_ids)
+        assert np.array_equal(causal.rows.sequence_ids, masked.rows.sequence_ids)
 
 
 def test_texts_begin_and_end_as_they_should(shards: TokenShards) -> None:

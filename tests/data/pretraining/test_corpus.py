@@ -65,12 +65,12 @@ def test_the_vocabulary_is_the_same_on_every_run(sample: list[Path]) -> None:
 
 
 def test_the_vocabulary_is_nearly_that_of_our_own_trainer(sample: list[Path]) -> None:
-    ours = learn_vocabulary(sample, 1000).vocab
-    assert tuple(ours[:5]) == SPECIAL_TOKENS
+    library = learn_vocabulary(sample, 1000).vocab
+    assert tuple(library[:5]) == SPECIAL_TOKENS
     lines = [paragraph for document in read_documents(sample) for paragraph in document.paragraphs]
-    theirs = learn_wordpiece(count_clean_words(lines), 1000)
+    learned = learn_wordpiece(count_clean_words(lines), 1000)
     # They differ where counts are equal, and in "##x" that no word has.
-    assert len(set(ours) & set(theirs)) > 950
+    assert len(set(library) & set(learned)) > 950
 
 
 def test_vocabularies_that_cannot_be(sample: list[Path], tmp_path: Path) -> None:

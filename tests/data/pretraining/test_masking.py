@@ -27,7 +27,7 @@ def _ids(count: int, seed: int = 0) -> np.ndarray:
     return ids
 
 
-def test_shares_are_15_and_80_10_10() -> None:
+def test_fractions_are_15_and_80_10_10() -> None:
     ids = _ids(200_000)
     masked = Masking(TOKENIZER)(ids, np.random.default_rng(1))
     ordinary = int((~np.isin(ids, SPECIAL)).sum())
@@ -35,11 +35,11 @@ def test_shares_are_15_and_80_10_10() -> None:
     assert chisquare([count, ordinary - count], np.array([0.15, 0.85]) * ordinary).pvalue > NOT_BY_CHANCE
     new = masked.ids[masked.positions]
     hidden = int((new == MASK_ID).sum())
-    kept = int((new == masked.targets).sum())
-    others = count - hidden - kept
-    drawn = 1 / len(WORDS)  # a replacement may be the token itself
-    expected = np.array([0.8, 0.1 * (1 - drawn), 0.1 + 0.1 * drawn]) * count
-    assert chisquare([hidden, others, kept], expected).pvalue > NOT_BY_CHANCE
+    unchanged = int((new == masked.targets).sum())
+    replaced = count - hidden - unchanged
+    chance = 1 / len(WORDS)  # a replacement may be the token itself
+    expected = np.array([0.8, 0.1 * (1 - chance), 0.1 + 0.1 * chance]) * count
+    assert chisquare([hidden, replaced, unchanged], expected).pvalue > NOT_BY_CHANCE
 
 
 def test_replacements_are_drawn_evenly_from_ordinary_pieces() -> None:
@@ -71,10 +71,10 @@ def test_whole_words_are_chosen_together() -> None:
     masking = Masking(TOKENIZER, MaskingRates(chosen=0.5, whole_words=True))
     seen = set()
     for seed in range(60):
-        places = set(masking(ids, np.random.default_rng(seed)).positions.tolist())
+        positions = set(masking(ids, np.random.default_rng(seed)).positions.tolist())
         for word in words:
-            assert word <= places or not word & places
-        seen.add(frozenset(places))
+            assert word <= positions or not word & positions
+        seen.add(frozenset(positions))
     assert len(seen) == 8  # every combination of the three words
 
 

@@ -116,7 +116,7 @@ def test_sentences_are_used_once_as_long_as_b_is_true(corpus: tuple[np.ndarray, 
 
 
 def test_short_pairs(corpus: tuple[np.ndarray, np.ndarray]) -> None:
-    few, many = (plan_pairs(*corpus, ROOM, np.random.default_rng(2), short_share=share) for share in (0.0, 1.0))
+    few, many = (plan_pairs(*corpus, ROOM, np.random.default_rng(2), short_share=fraction) for fraction in (0.0, 1.0))
     means = [(p.a_end - p.a_start + p.b_end - p.b_start).mean() for p in (few, many)]
     assert means[1] < 0.9 * means[0]
 

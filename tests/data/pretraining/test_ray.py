@@ -21,11 +21,11 @@ def files(root: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The sample in five files of unequal size."""
     folder = tmp_path_factory.mktemp("corpus")
     texts = (root / "data" / "samples" / "wikipedia_en" / "train.txt").read_text(encoding="utf-8").split("\n\n")
-    found = []
+    paths = []
     for number in range(5):
-        found.append(folder / f"{number}.txt")
-        found[-1].write_text("\n\n".join(texts[number * number :: 5]), encoding="utf-8")
-    return found
+        paths.append(folder / f"{number}.txt")
+        paths[-1].write_text("\n\n".join(texts[number * number :: 5]), encoding="utf-8")
+    return paths
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,9 @@ def tokenizer(files: list[Path]) -> WordPiece:
 
 def test_two_workers_write_the_bytes_of_one_process(files: list[Path], tokenizer: WordPiece, tmp_path: Path) -> None:
     settings = Preparation(dev_share=0.2, shard_characters=20_000)
-    one = prepare(files, tmp_path / "one", tokenizer, settings)
-    two = prepare_on_ray(files, tmp_path / "two", tokenizer, settings, workers=2)
-    assert two.digest() == one.digest()
+    local = prepare(files, tmp_path / "one", tokenizer, settings)
+    distributed = prepare_on_ray(files, tmp_path / "two", tokenizer, settings, workers=2)
+    assert distributed.digest() == local.digest()
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) > 20
     assert names == sorted(path.name for path in (tmp_path / "two").iterdir())

@@ -43,7 +43,7 @@ def _content(folder: Path) -> dict[str, bytes]:
 def test_shards_hold_the_corpus(shards: TokenShards, files: list[Path], tokenizer: WordPiece) -> None:
     """Read back, the documents are those of the corpus: each in one split, in its order within a shard."""
     expected = sorted(tuple(tokenizer.encode(document.text).ids[1:-1]) for document in read_documents(files))
-    found = []
+    documents_read = []
     for split in ("train", "dev"):
         assert len(shards.names(split)) > 1
         for name in shards.names(split):
@@ -54,8 +54,8 @@ def test_shards_hold_the_corpus(shards: TokenShards, files: list[Path], tokenize
             assert (np.diff(sentences) > 0).all()
             assert (np.diff(documents) > 0).all()
             edges = sentences[documents]
-            found += [tuple(tokens[a:b].tolist()) for a, b in itertools.pairwise(edges)]
-    assert sorted(found) == expected
+            documents_read += [tuple(tokens[a:b].tolist()) for a, b in itertools.pairwise(edges)]
+    assert sorted(documents_read) == expected
     assert shards.count("train", "documents") + shards.count("dev", "documents") == len(expected)
     assert shards.tokenizer().vocab == tokenizer.vocab
 

@@ -38,11 +38,11 @@ def test_ids_equal_the_library_on_the_sample(tokenizer: WordPiece, sample: list[
 def test_ids_equal_the_library_on_wikipedia(tokenizer: WordPiece, real_data: Path) -> None:
     documents = read_documents([real_data / "wikipedia_en" / "wiki_en_03.txt.xz"])
     paragraphs = [next(documents).text for _ in range(1500)]
-    expected = [index for ids in tokenizer.encode_ids(paragraphs) for index in ids]
+    expected = [index for text_ids in tokenizer.encode_ids(paragraphs) for index in text_ids]
     # The second tokenizer forgets its words over and over.
     for fast in (CorpusTokenizer(tokenizer), CorpusTokenizer(tokenizer, cached_words=100)):
-        found = np.concatenate([fast.encode_paragraphs(paragraphs[i : i + 50]).ids for i in range(0, 1500, 50)])
-        assert found.tolist() == expected
+        ids = np.concatenate([fast.encode_paragraphs(paragraphs[i : i + 50]).ids for i in range(0, 1500, 50)])
+        assert ids.tolist() == expected
 
 
 # Characters at which Python and BERT disagree about spaces, marks, Chinese, special tokens inside words.
@@ -71,13 +71,13 @@ PARTS = st.one_of(st.sampled_from([*HARD, " ", " ", ".", "A", "the", "un", "beli
 @given(texts=st.lists(st.lists(PARTS, max_size=12).map("".join), max_size=5))
 def test_ids_equal_both_tokenizers_on_any_text(tokenizer: WordPiece, texts: list[str]) -> None:
     fast = CorpusTokenizer(tokenizer)
-    found = fast.encode_paragraphs(texts)
-    assert found.ids.tolist() == [index for text in texts for index in tokenizer.encode(text).ids[1:-1]]
+    encoded = fast.encode_paragraphs(texts)
+    assert encoded.ids.tolist() == [index for text in texts for index in tokenizer.encode(text).ids[1:-1]]
     assert [fast.encode(text).tolist() for text in texts] == tokenizer.encode_ids(texts)
-    assert found.paragraph_sentences.sum() == len(found.sentence_lengths)
-    assert (found.sentence_lengths > 0).all()
+    assert encoded.paragraph_sentences.sum() == len(encoded.sentence_lengths)
+    assert (encoded.sentence_lengths > 0).all()
     # The sentences of a paragraph hold exactly its tokens.
-    ends = np.concatenate([[0], np.cumsum(found.sentence_lengths)])[np.cumsum(found.paragraph_sentences)]
+    ends = np.concatenate([[0], np.cumsum(encoded.sentence_lengths)])[np.cumsum(encoded.paragraph_sentences)]
     assert np.diff(ends, prepend=0).tolist() == [len(tokenizer.encode(text).ids) - 2 for text in texts]
 
 

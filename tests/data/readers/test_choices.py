@@ -9,7 +9,7 @@ import pytest
 
 from d2lbert import UserError, data
 from d2lbert.data import ChoiceQuestion, read_file
-from d2lbert.data.readers.choices import QUESTIONS, ask_the_other
+from d2lbert.data.readers.choices import QUESTIONS, swap_question
 
 ITEM = (
     '<item id="7" asks-for="{asks}" most-plausible-alternative="{answer}"><p>{premise}</p><a1>b</a1><a2>c</a2></item>'
@@ -66,9 +66,9 @@ def test_endings_that_are_not_numbered_from_0_are_refused(tmp_path: Path, ending
     path = swag_file(tmp_path, f"sent1,sent2,{endings},label\n")
     with pytest.raises(UserError) as caught:
         read_file(path, "swag", task="multiple_choice")
-    wanted = "ending0, ending1" + (", ending2" if endings.count(",") == 2 else "")
-    found = endings.replace(",", ", ")
-    assert str(caught.value) == f"{path}, line 1: the endings are called {found}; call them {wanted}"
+    expected = "ending0, ending1" + (", ending2" if endings.count(",") == 2 else "")
+    actual = endings.replace(",", ", ")
+    assert str(caught.value) == f"{path}, line 1: the endings are called {actual}; call them {expected}"
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_faults_of_swag(tmp_path: Path, content: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_the_other_question() -> None:
+def test_swapping_the_question() -> None:
     question = ChoiceQuestion("It rained. What was the cause?", ("a", "b"), 1)
-    turned = ask_the_other(question)
-    assert turned == ChoiceQuestion("It rained. What happened as a result?", ("a", "b"), 1)
-    assert ask_the_other(turned) == question
+    swapped = swap_question(question)
+    assert swapped == ChoiceQuestion("It rained. What happened as a result?", ("a", "b"), 1)
+    assert swap_question(swapped) == question
     with pytest.raises(UserError, match="does not end with"):
-        ask_the_other(ChoiceQuestion("It rained.", ("a", "b")))
+        swap_question(ChoiceQuestion("It rained.", ("a", "b")))
 
 
 def numbered_premises() -> dict[str, set[int]]:
     """Return the item numbers of every premise with its question, from the file itself."""
     root = ElementTree.parse(data.fetch("copa") / "balanced-copa-dev-all.xml").getroot()
-    found: dict[str, set[int]] = {}
+    numbers: dict[str, set[int]] = {}
     for item in root.iter("item"):
         text = f"{' '.join(item.findtext('p', '').split())} {QUESTIONS[item.get('asks-for', '')]}"
-        found.setdefault(text, set()).add(int(item.get("id", "")))
-    return found
+        numbers.setdefault(text, set()).add(int(item.get("id", "")))
+    return numbers
 
 
 def test_split_of_the_real_file(real_data: Path) -> None:
@@ -134,9 +134,9 @@ def test_split_of_the_real_file(real_data: Path) -> None:
     assert all(400 < max(numbers[example.premise]) % 1000 <= 500 for example in dev)
     # An item and its mirror stand side by side: the same alternatives, and the other one is right.
     for examples in (train, dev):
-        for one, mirror in zip(examples[::2], examples[1::2], strict=True):
-            assert set(one.choices) == set(mirror.choices)
-            assert one.choices[one.answer] != mirror.choices[mirror.answer]
+        for item, mirror in zip(examples[::2], examples[1::2], strict=True):
+            assert set(item.choices) == set(mirror.choices)
+            assert item.choices[item.answer] != mirror.choices[mirror.answer]
 
 
 def test_sample_is_balanced_and_keeps_mirrors_together(no_data: None) -> None:
@@ -150,6 +150,6 @@ def test_sample_is_balanced_and_keeps_mirrors_together(no_data: None) -> None:
     assert sum(example.answer for example in everything) == 30
     for examples in splits.values():
         assert 0.25 < sum(example.answer for example in examples) / len(examples) < 0.75
-        for one, mirror in zip(examples[::2], examples[1::2], strict=True):
-            assert set(one.choices) == set(mirror.choices)
-            assert one.choices[one.answer] != mirror.choices[mirror.answer]
+        for item, mirror in zip(examples[::2], examples[1::2], strict=True):
+            assert set(item.choices) == set(mirror.choices)
+            assert item.choices[item.answer] != mirror.choices[mirror.answer]

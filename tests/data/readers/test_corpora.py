@@ -79,7 +79,7 @@ def test_paragraphs_of_documents_plain_and_packed(tmp_path: Path, ending: str) -
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "reason"),
+    ("offset", "value", "reason"),
     [
         (30 + len("data/a.jsonl"), 0xFF, "invalid block type"),  # the first packed byte, below a header of 30 bytes
         (6, 0x01, "is encrypted"),
@@ -87,13 +87,13 @@ def test_paragraphs_of_documents_plain_and_packed(tmp_path: Path, ending: str) -
         (0, 0x00, "Bad magic number"),
     ],
 )
-def test_a_damaged_archive_is_one_line(tmp_path: Path, place: int, value: int, reason: str) -> None:
+def test_a_damaged_archive_is_one_line(tmp_path: Path, offset: int, value: int, reason: str) -> None:
     path = tmp_path / "pairs.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data/a.jsonl", "a line\n" * 9)
     content = bytearray(path.read_bytes())
-    content[place] = value
-    if place == 6:  # the list at the end of the archive repeats the flags of a file, 8 bytes into its entry
+    content[offset] = value
+    if offset == 6:  # the list at the end of the archive repeats the flags of a file, 8 bytes into its entry
         content[content.index(b"PK\x01\x02") + 8] = value
     path.write_bytes(content)
     with pytest.raises(UserError, match=rf"pairs.zip is damaged \(.*{reason}.*\); get the file again") as caught:

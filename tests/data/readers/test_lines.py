@@ -18,10 +18,10 @@ from d2lbert.data.readers.lines import (
     csv_rows,
     fault,
     filled,
-    filled_lines,
     find_columns,
-    known_label,
-    known_score,
+    nonblank_lines,
+    parse_label,
+    parse_score,
     tab_rows,
 )
 
@@ -35,7 +35,7 @@ def write(folder: Path, content: bytes, name: str = "file.txt") -> Path:
 def test_lines_are_numbered_and_lose_their_ends(tmp_path: Path) -> None:
     path = write(tmp_path, "\ufeffone\r\n\n \ntwo\u2028three\x85\nlast".encode())
     assert list(reader.lines(path)) == [(1, "one"), (2, ""), (3, " "), (4, "two\u2028three\x85"), (5, "last")]
-    assert list(filled_lines(path)) == [(1, "one"), (4, "two\u2028three\x85"), (5, "last")]
+    assert list(nonblank_lines(path)) == [(1, "one"), (4, "two\u2028three\x85"), (5, "last")]
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
@@ -90,9 +90,9 @@ def test_files_of_an_archive_come_in_the_order_of_their_names(tmp_path: Path) ->
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("data/b.txt", "data/a.txt", "other/c.txt"):
             archive.writestr(name, f"content of {name}")
-    found = list(archive_texts(path, r"data/.*\.txt"))
-    assert [text for _, text in found] == ["content of data/a.txt", "content of data/b.txt"]
-    assert found[0][0] == f"{path}, data/a.txt"
+    texts = list(archive_texts(path, r"data/.*\.txt"))
+    assert [text for _, text in texts] == ["content of data/a.txt", "content of data/b.txt"]
+    assert texts[0][0] == f"{path}, data/a.txt"
 
 
 def test_columns_are_found_by_name() -> None:
@@ -102,20 +102,20 @@ def test_columns_are_found_by_name() -> None:
     assert (count_columns(["a"]), count_columns(["a", "b"])) == ("1 column", "2 columns")
 
 
-def test_a_label_goes_by_name_or_by_place() -> None:
-    assert known_label("f", 1, " yes ", ["no", "yes"]) == known_label("f", 1, "1", ["no", "yes"]) == "yes"
-    assert known_label("f", 1, "anything", None) == "anything"
-    assert known_label("f", 1, "1", ["1", "2"]) == "1"  # a name that is a number is a name
+def test_a_label_is_a_name_or_an_index() -> None:
+    assert parse_label("f", 1, " yes ", ["no", "yes"]) == parse_label("f", 1, "1", ["no", "yes"]) == "yes"
+    assert parse_label("f", 1, "anything", None) == "anything"
+    assert parse_label("f", 1, "1", ["1", "2"]) == "1"  # a name that is a number is a name
     for label, labels in (("2", ["no", "yes"]), ("-1", ["no", "yes"]), ("0", ["1", "2"]), ("²", ["a", "b", "c"])):
         with pytest.raises(UserError, match=f"f, line 7: the label '{label}' is not one of"):
-            known_label("f", 7, label, labels)
+            parse_label("f", 7, label, labels)
 
 
 def test_scores_are_finite_numbers() -> None:
-    assert known_score("f", 1, " 4.5 ") == 4.5
+    assert parse_score("f", 1, " 4.5 ") == 4.5
     for score in ("", "high", "nan", "inf"):
         with pytest.raises(UserError, match=f"f, line 3: the score '{score}' is not a number"):
-            known_score("f", 3, score)
+            parse_score("f", 3, score)
 
 
 def test_empty_texts_are_refused() -> None:

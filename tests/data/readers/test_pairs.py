@@ -82,8 +82,8 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("format", "content", "label"), LAYOUTS)
 def test_each_layout(tmp_path: Path, format: str, content: str, label: str) -> None:
-    found = read_file(write(tmp_path, content), format, task="pair")
-    assert found == [Pair('He said "no', "No, he said", label)]
+    examples = read_file(write(tmp_path, content), format, task="pair")
+    assert examples == [Pair('He said "no', "No, he said", label)]
 
 
 def test_scores(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_xml_that_declares_an_entity_is_refused(tmp_path: Path, declared: str, e
 
 
 def test_entities_that_hold_one_another_are_not_unfolded(tmp_path: Path) -> None:
-    laughs = "".join(f'<!ENTITY e{place} "{f"&e{place - 1};" * 10}">' for place in range(1, 30))
+    laughs = "".join(f'<!ENTITY e{index} "{f"&e{index - 1};" * 10}">' for index in range(1, 30))
     bomb = f'<!DOCTYPE c [<!ENTITY e0 "laugh">{laughs}]>{RTE.replace(">a<", ">&e29;<")}'
     with pytest.raises(UserError, match="declares the entity 'e0'"):
         read_file(write(tmp_path, bomb), "rte-xml", task="pair")

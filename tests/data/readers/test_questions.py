@@ -108,21 +108,23 @@ def test_a_file_that_is_missing_damaged_or_empty(tmp_path: Path) -> None:
 
 def test_a_user_file_needs_no_labels(tmp_path: Path) -> None:
     path = _file(tmp_path, _entry(16))
-    (one,) = data.read_file(path, "squad", ("start", "end"), "question_answering")
-    assert one.id == "q1"
+    (question,) = data.read_file(path, "squad", ("start", "end"), "question_answering")
+    assert question.id == "q1"
 
 
 def test_samples_hold_questions_with_and_without_answer(no_data: None) -> None:
     sizes = {}
     for name, splits in {"squadshifts": "train dev", "squad2_cs224n_dev": "train dev", "xquad": "test"}.items():
-        found = {}
+        questions = {}
         for split in splits.split():
             with pytest.warns(data.SampleDataWarning):
-                found[split] = data.load(name, split)
-            sizes[name, split] = len(found[split]), sum(question.answers == () for question in found[split])
-        assert len({question.id for part in found.values() for question in part}) == sum(map(len, found.values()))
-        if len(found) == 2:  # the cut parts no article
-            assert not {q.title for q in found["train"]} & {q.title for q in found["dev"]}
+                questions[split] = data.load(name, split)
+            sizes[name, split] = len(questions[split]), sum(question.answers == () for question in questions[split])
+        assert len({question.id for part in questions.values() for question in part}) == sum(
+            map(len, questions.values())
+        )
+        if len(questions) == 2:  # the cut parts no article
+            assert not {q.title for q in questions["train"]} & {q.title for q in questions["dev"]}
     assert sizes == {
         ("squadshifts", "train"): (55, 0),
         ("squadshifts", "dev"): (10, 0),

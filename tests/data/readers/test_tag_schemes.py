@@ -13,36 +13,38 @@ from d2lbert.data.readers.tag_schemes import SCHEMES, Entity, convert, entities,
 @st.composite
 def _sentences(draw: st.DrawFn) -> tuple[list[Entity], int]:
     """Entities in order, often side by side and of the same type, and the number of words."""
-    found, end = [], 0
+    spans, end = [], 0
     for _ in range(draw(st.integers(0, 6))):
         start = end + draw(st.integers(0, 2))
         end = start + draw(st.integers(1, 3))
-        found.append(Entity(start, end, draw(st.sampled_from(["PER", "LOC", "creative-work"]))))
-    return found, end + draw(st.integers(0, 2))
+        spans.append(Entity(start, end, draw(st.sampled_from(["PER", "LOC", "creative-work"]))))
+    return spans, end + draw(st.integers(0, 2))
 
 
 @given(_sentences(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
-def test_no_entity_is_lost_from_scheme_to_scheme(sentence: tuple[list[Entity], int], one: str, two: str) -> None:
-    found, length = sentence
-    tags = write_tags(found, length, one)
-    assert entities(tags) == found
-    assert convert(convert(tags, two), one) == tags
+def test_no_entity_is_lost_from_scheme_to_scheme(
+    sentence: tuple[list[Entity], int], scheme: str, other_scheme: str
+) -> None:
+    spans, length = sentence
+    tags = write_tags(spans, length, scheme)
+    assert entities(tags) == spans
+    assert convert(convert(tags, other_scheme), scheme) == tags
 
 
 @given(st.lists(st.sampled_from(["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in "XY")]), max_size=12))
 def test_any_tags_have_entities_that_do_not_overlap(tags: list[str]) -> None:
-    found = entities(tags)
-    assert {place for one in found for place in range(one.start, one.end)} == {
-        place for place, tag in enumerate(tags) if tag != "O"
+    spans = entities(tags)
+    assert {position for span in spans for position in range(span.start, span.end)} == {
+        position for position, tag in enumerate(tags) if tag != "O"
     }
-    assert sum(one.end - one.start for one in found) == sum(tag != "O" for tag in tags)
+    assert sum(span.end - span.start for span in spans) == sum(tag != "O" for tag in tags)
 
 
 def test_the_three_schemes_by_hand() -> None:
-    found = [Entity(0, 1, "PER"), Entity(1, 3, "PER"), Entity(3, 4, "LOC")]
-    assert write_tags(found, 5, "IOB1") == ["I-PER", "B-PER", "I-PER", "I-LOC", "O"]
-    assert write_tags(found, 5, "IOB2") == ["B-PER", "B-PER", "I-PER", "B-LOC", "O"]
-    assert write_tags(found, 5, "BIOES") == ["S-PER", "B-PER", "E-PER", "S-LOC", "O"]
+    spans = [Entity(0, 1, "PER"), Entity(1, 3, "PER"), Entity(3, 4, "LOC")]
+    assert write_tags(spans, 5, "IOB1") == ["I-PER", "B-PER", "I-PER", "I-LOC", "O"]
+    assert write_tags(spans, 5, "IOB2") == ["B-PER", "B-PER", "I-PER", "B-LOC", "O"]
+    assert write_tags(spans, 5, "BIOES") == ["S-PER", "B-PER", "E-PER", "S-LOC", "O"]
     assert entities(["I-PER", "I-LOC", "E-LOC", "I-LOC"]) == [(0, 1, "PER"), (1, 3, "LOC"), (3, 4, "LOC")]
 
 

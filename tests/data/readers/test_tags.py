@@ -51,7 +51,7 @@ def test_faults_are_one_line(tmp_path: Path, text: str, message: str) -> None:
 def test_real_files(real_data: Path) -> None:
     sentences = list(conll(real_data / "conll2003_ner" / "eng.testb"))
     assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (3453, 46666 - 231)
-    kinds = Counter(one.type for sentence in sentences for one in entities(sentence.tags))
+    kinds = Counter(entity.type for sentence in sentences for entity in entities(sentence.tags))
     assert kinds == {"LOC": 1668, "ORG": 1661, "PER": 1617, "MISC": 702}
     for name, size, tokens in (
         ("wnut17train.conll", 3394, 62730),
