@@ -1,4 +1,4 @@
-"""Scores. scikit-learn, SciPy and sacrebleu do the sums; those of SQuAD are our own."""
+"""Scores. scikit-learn, SciPy and sacrebleu compute most of them; those of SQuAD are our own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def classification(targets: np.ndarray, predictions: np.ndarray) -> dict[str, fl
 
 
 def f1_of_second(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Return the F1 of the second of two classes, such as "paraphrase" after "different"; indices, both (N,)."""
+    """Return the F1 of the second of two classes, such as "paraphrase" after "different".
+
+    Args:
+        targets, predictions: class indices, 0 or 1, both (N,).
+    """
     from sklearn.metrics import f1_score
 
     return float(f1_score(targets, predictions, pos_label=1, zero_division=0.0))
@@ -40,7 +44,7 @@ def f1_of_second(targets: np.ndarray, predictions: np.ndarray) -> float:
 def regression(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
     """Return Spearman's and Pearson's correlation and the mean squared error of numbers, both (N,).
 
-    A correlation with constant numbers is not defined; it is given as 0.
+    The correlation with constant numbers is not defined; it counts as 0.
 
     Raises:
         UserError: SciPy is not installed, or there are fewer than two numbers.
@@ -60,7 +64,7 @@ def regression(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]
 
 
 class Bleu(NamedTuple):
-    """A BLEU score from 0 to 100, and sacrebleu's signature: everything that another must set alike to compare."""
+    """A BLEU score from 0 to 100, and sacrebleu's signature: two scores compare only if their signatures are equal."""
 
     score: float
     signature: str
@@ -69,7 +73,7 @@ class Bleu(NamedTuple):
 def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
     """Return the corpus BLEU of translations, with one reference each (Papineni et al. 2002; Post 2018).
 
-    The texts are plain, as a person writes them: sacrebleu cuts them into words itself.
+    The texts are plain text, not tokenised: sacrebleu splits them into words itself.
 
     Raises:
         UserError: sacrebleu is not installed, there is nothing to score, or the numbers of texts differ.
@@ -100,22 +104,22 @@ def normalize_answer(text: str) -> str:
 
 
 def squad_exact(answer: str, golds: Sequence[str]) -> float:
-    """Return 1 if the normalised answer equals one of several right ones, else 0. See :func:`squad`."""
-    return float(any(normalize_answer(answer) == normalize_answer(gold) for gold in _real(golds)))
+    """Return 1 if the normalised answer equals one of the right ones, else 0. See :func:`squad`."""
+    return float(any(normalize_answer(answer) == normalize_answer(gold) for gold in _scorable(golds)))
 
 
 def squad_f1(answer: str, golds: Sequence[str]) -> float:
-    """Return the highest F1 of the answer's words with those of one of several right answers. See :func:`squad`."""
-    return max(_word_f1(normalize_answer(answer).split(), normalize_answer(gold).split()) for gold in _real(golds))
+    """Return the F1 between the words of the answer and those of the best-matching right one. See :func:`squad`."""
+    return max(_word_f1(normalize_answer(answer).split(), normalize_answer(gold).split()) for gold in _scorable(golds))
 
 
 def squad(golds: Sequence[Sequence[str]], answers: Sequence[str]) -> dict[str, float]:
     """Return the mean F1 and exact match of answers to questions, from 0 to 1 (Rajpurkar et al. 2016, 2018).
 
-    An empty answer means "no answer". It is right where the right one is empty, and earns nothing elsewhere.
+    An empty answer means "no answer". It is right where the right answer is empty, and scores 0 elsewhere.
 
     Args:
-        golds: for each question what several people answered; the best match counts.
+        golds: for each question the answers of several people; the best match counts.
         answers: one for each question.
 
     Raises:
@@ -135,19 +139,21 @@ def squad(golds: Sequence[Sequence[str]], answers: Sequence[str]) -> dict[str, f
 def best_threshold(
     margins: Sequence[float], span_scores: Sequence[float], null_scores: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the threshold on the margin above which no answer is best, and the mean score that it gives.
+    """Return the best threshold for "no answer", and the mean score with it.
+
+    A question gets no answer where its margin is above the threshold.
 
     Args:
-        margins: by how much "no answer" beats the best span, for each question.
-        span_scores: what the best span would earn.
-        null_scores: what no answer would earn: 1 or 0.
+        margins: for each question, the score of "no answer" minus that of the best span.
+        span_scores: the F1 of the best span, from 0 to 1.
+        null_scores: the F1 of the empty answer: 1 or 0.
     """
     order = np.argsort(margins, kind="stable")
     sorted_margins = np.asarray(margins)[order]
     spans, nulls = np.asarray(span_scores)[order], np.asarray(null_scores)[order]
     # Entry k: the k questions of lowest margin get their span, the others no answer.
     totals = np.concatenate([[0], spans.cumsum()]) + nulls.sum() - np.concatenate([[0], nulls.cumsum()])
-    # Questions of the same margin cannot be parted.
+    # No threshold can separate questions with the same margin.
     splits = [k for k in range(len(order) + 1) if k in (0, len(order)) or sorted_margins[k - 1] < sorted_margins[k]]
     best = max(splits, key=lambda k: totals[k])
     # Halfway between two margins: rounding must not move a question to the other side.
@@ -155,8 +161,8 @@ def best_threshold(
     return float((ends[best] + ends[best + 1]) / 2), float(totals[best] / len(order))
 
 
-def _real(golds: Sequence[str]) -> list[str]:
-    """Return the right answers of which normalisation leaves something, or the empty one: the official rule."""
+def _scorable(golds: Sequence[str]) -> list[str]:
+    """Return the right answers that normalisation does not empty, or else the empty text: the official rule."""
     return [gold for gold in golds if normalize_answer(gold)] or [""]
 
 

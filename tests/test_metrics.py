@@ -131,5 +131,5 @@ def test_best_threshold(
 ) -> None:
     threshold, score = metrics.best_threshold(margins, spans, nulls)
     assert (threshold, score) == pytest.approx(expected)
-    chosen = [null if margin > threshold else span for margin, span, null in zip(margins, spans, nulls, strict=True)]
-    assert np.mean(chosen) == pytest.approx(score)
+    selected = [null if margin > threshold else span for margin, span, null in zip(margins, spans, nulls, strict=True)]
+    assert np.mean(selected) == pytest.approx(score)

@@ -1,4 +1,4 @@
-"""What a task is: how examples become inputs and targets, which loss they ask for, and how logits become answers.
+"""What a task is: how examples become inputs and targets, which loss it trains with, how logits become predictions.
 
 A task knows no framework and no encoder. One fine-tuning loop serves every task.
 """
@@ -16,29 +16,29 @@ import numpy as np
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.text import Encoding, Tokenizer
 
-# The target of a token that has no label: it takes no part in the loss.
+# The target of a token without a label: it does not count in the loss.
 IGNORED = -100
 
 
 class Loss(enum.Enum):
-    """What the loop makes small. Each is a few lines in :mod:`d2lbert.torch.training.losses`."""
+    """What training minimizes. Each is a few lines in :mod:`d2lbert.torch.training.losses`."""
 
     LABEL = "cross-entropy of the label of a text; target: its index"
     SCORE = "squared error of the one output of a text; target: a number"
     TOKENS = "cross-entropy of the labels of tokens; target: (length,) indices, IGNORED where there is none"
     CHOICE = "cross-entropy of the text that is right, among those of an input; target: (texts,), 1 for it, else 0"
-    SPAN = "mean cross-entropy of a span's first and last token; target: (2,) places, IGNORED where there is none"
+    SPAN = "mean cross-entropy of a span's first and last token; target: (2,) positions, IGNORED where there is none"
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a model sees of an example at one time.
+    """What a model reads at once: an example, or a part of a long one.
 
     Fields:
-        encodings: one, or, where texts compete with each other, one for each.
-        target: what the model should answer, in the form that the task's loss wants; None where it is not known.
-        example: the place of the example that it is of. A long example may be cut into several inputs.
-        begin: of a text cut into windows, the piece at which this one begins.
+        encodings: one encoding; several where texts compete with each other, such as the choices of a question.
+        target: what the model should predict, in the form that the task's loss takes; None where it is not known.
+        example: the index of the example. A long example may be cut into several inputs.
+        begin: the index of the first piece, where the input is a window of a longer text.
     """
 
     encodings: tuple[Encoding, ...]
@@ -48,36 +48,41 @@ class Input:
 
 
 class Task(Protocol):
-    """What the fine-tuning loop asks of a task. ``outputs`` has one array of logits for each input."""
+    """What the fine-tuning loop needs of a task. ``outputs`` has one array of logits for each input."""
 
     loss: Loss
-    labels: tuple[str, ...]  # names of the outputs, in their order
+    labels: tuple[str, ...]  # names of the outputs, in order
 
     def inputs(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Input]:
-        """Return what the model sees, with targets where the examples have them."""
+        """Return what the model reads, with targets where the examples have labels."""
 
     def score(
         self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> dict[str, float]:
-        """Compare the outputs with what is right. The first score chooses the best epoch unless told otherwise."""
+        """Compare the outputs with the labels. The first score chooses the best epoch unless another is named."""
 
-    def answers(
+    def predictions(
         self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
-        """Turn the outputs into one answer an example, for a reader and for JSON."""
+        """Turn the outputs into one prediction for each example, readable and ready for JSON."""
 
     def settle(self, model: Any, record: Mapping[str, float]) -> None:
-        """Give a trained model what its best epoch has found beside weights, such as a threshold; mostly nothing."""
+        """Store in a trained model what its best epoch gave besides weights, such as a threshold; usually nothing."""
         return None
 
 
 def encode_texts(
     tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str] | None, max_length: int
 ) -> list[Encoding]:
-    """Encode texts or pairs of texts; those that had to be cut are counted in a warning.
+    """Encode texts or pairs of texts; a warning counts those that had to be truncated.
+
+    Args:
+        firsts: N texts, or the first texts of N pairs.
+        seconds: the second texts of the pairs; None for single texts.
+        max_length: the longest encoding, in tokens, special tokens included.
 
     Raises:
-        UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
+        UserError: a text holds only characters that the tokenizer drops, or ``max_length`` leaves no room for a pair.
     """
     if seconds is not None and max_length < 5:
         raise UserError(
@@ -85,8 +90,8 @@ def encode_texts(
         )
     encodings = tokenizer.encode_batch(firsts, seconds, max_length=max_length)
     cut = 0
-    for place, encoding in enumerate(encodings):
-        texts = [firsts[place]] if seconds is None else [firsts[place], seconds[place]]
+    for index, encoding in enumerate(encodings):
+        texts = [firsts[index]] if seconds is None else [firsts[index], seconds[index]]
         lasts = _last_pieces(encoding)
         for text, last in zip(texts, lasts, strict=True):
             if encoding.special[last]:
@@ -102,23 +107,27 @@ def encode_texts(
 
 
 def _last_pieces(encoding: Encoding) -> list[int]:
-    """Return the place of the last piece of each text, or of the [CLS] or [SEP] before it where a text is empty."""
+    """Return the index of the last piece of each text, or of the [CLS] or [SEP] before it where a text is empty."""
     if 1 not in encoding.segment_ids:
         return [len(encoding) - 2]
     return [encoding.segment_ids.index(1) - 2, len(encoding) - 2]
 
 
-def places_of(labels: Sequence[str], found: Sequence[str | None]) -> np.ndarray:
-    """Return the index of each label, (N,) integers.
+def label_indices(labels: Sequence[str], targets: Sequence[str | None]) -> np.ndarray:
+    """Return the index of each target among the labels, (N,) integers.
+
+    Args:
+        labels: all labels of the task, in the order of the logits.
+        targets: N labels.
 
     Raises:
-        UserError: a label that is not among ``labels``.
+        UserError: a target is not among ``labels``.
     """
-    places = {label: index for index, label in enumerate(labels)}
-    for label in found:
-        if label not in places:
+    indices = {label: index for index, label in enumerate(labels)}
+    for label in targets:
+        if label not in indices:
             raise unknown_name("label", str(label), labels)
-    return np.array([places[label] for label in found if label is not None], dtype=np.int64)
+    return np.array([indices[label] for label in targets if label is not None], dtype=np.int64)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One text, or a pair of texts, and one label out of a fixed set."""
+"""One text, or a pair of texts, gets one label from a fixed set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from d2lbert import metrics
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import Input, Loss, Task, encode_texts, places_of, softmax
+from d2lbert.tasks.base import Input, Loss, Task, encode_texts, label_indices, softmax
 from d2lbert.text import Encoding, Tokenizer
 
 
@@ -29,28 +29,36 @@ class Classification(Task):
         return cls(sorted({example.label for example in examples if example.label is not None}))
 
     def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
-        """Return [CLS] text [SEP] for each example; texts that had to be cut are counted in a warning.
+        """Return [CLS] text [SEP] for each example; a warning counts the texts that had to be truncated.
 
         Raises:
-            UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
+            UserError: a text holds only characters that the tokenizer drops.
         """
         return encode_texts(tokenizer, [example.text for example in examples], None, max_length)
 
     def targets(self, examples: Sequence[Any]) -> np.ndarray:
-        """Return the index of each example's label, (N,)."""
-        return places_of(self.labels, [example.label for example in examples])
+        """Return the index of each example's label, (N,).
+
+        Raises:
+            UserError: an example has no label, or one that the task does not know.
+        """
+        return label_indices(self.labels, [example.label for example in examples])
 
     def inputs(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Input]:
-        """Return one input an example; its target is the index of the label."""
+        """Return one input for each example; its target is the index of the label.
+
+        Raises:
+            UserError: a label is unknown, or a text holds only characters that the tokenizer drops.
+        """
         encodings = self.encode(examples, tokenizer, max_length)
         inputs = []
-        for place, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
+        for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
             target = None if example.label is None else self.targets([example])[0]
-            inputs.append(Input((encoding,), target, place))
+            inputs.append(Input((encoding,), target, index))
         return inputs
 
     def metrics(self, targets: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-        """Return accuracy, macro F1 and Matthews' correlation; of two labels also the F1 of the second.
+        """Return accuracy, macro F1 and Matthews' correlation; for two labels also the F1 of the second.
 
         Args:
             targets: (N,) indices of labels.
@@ -64,13 +72,19 @@ class Classification(Task):
     def score(
         self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> dict[str, float]:
-        """Return :meth:`metrics` of the outputs, each (C,)."""
+        """Return the scores of the outputs, each (C,): accuracy, macro F1 and Matthews' correlation.
+
+        For two labels, the F1 of the second is among them.
+
+        Raises:
+            UserError: an example has no label, or scikit-learn is not installed.
+        """
         return self.metrics(self.targets(examples), np.stack(outputs))
 
-    def answers(
+    def predictions(
         self, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
-        """Return :meth:`describe` of each output."""
+        """Return for each example its label and the probability of every label, from the outputs, each (C,)."""
         return [self.describe(output) for output in outputs]
 
     def describe(self, logits: np.ndarray) -> dict[str, Any]:

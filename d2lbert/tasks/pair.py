@@ -1,6 +1,6 @@
-"""Two texts: one label for what they are to each other, or one score for how alike they are.
+"""Two texts get one label for how they relate, or one score for how similar they are.
 
-Both enter the model at once, ``[CLS] first [SEP] second [SEP]``, so that each layer can compare them word by word.
+The model reads both at once, ``[CLS] first [SEP] second [SEP]``, so that each layer can compare them word by word.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from d2lbert.text import Encoding, Tokenizer
 
 
 class PairClassification(Classification):
-    """Classify a pair of texts: paraphrase, entailment, the same sense. Only the encoding differs from one text."""
+    """Classify a pair of texts: paraphrase, entailment, same sense. It differs from one text only in the encoding."""
 
     def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
-        """Return [CLS] first [SEP] second [SEP] for each example; pairs that had to be cut are counted in a warning.
+        """Return [CLS] first [SEP] second [SEP] for each example; a warning counts the pairs that had to be truncated.
 
         Raises:
-            UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
+            UserError: a text holds only characters that the tokenizer drops, or ``max_length`` is below 5.
         """
         return _encode(examples, tokenizer, max_length)
 
@@ -37,24 +37,32 @@ class PairRegression(Task):
     labels: tuple[str, ...] = ("score",)  # one output, under this name in config.json
 
     def inputs(self, examples: Sequence[ScoredPair], tokenizer: Tokenizer, max_length: int) -> list[Input]:
-        """Return one input an example; its target is the score."""
+        """Return one input for each example; its target is the score.
+
+        Raises:
+            UserError: a text holds only characters that the tokenizer drops, or ``max_length`` is below 5.
+        """
         encodings = _encode(examples, tokenizer, max_length)
         pairs = zip(examples, encodings, strict=True)
-        return [Input((encoding,), example.score, place) for place, (example, encoding) in enumerate(pairs)]
+        return [Input((encoding,), example.score, index) for index, (example, encoding) in enumerate(pairs)]
 
     def score(
         self, examples: Sequence[ScoredPair], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> dict[str, float]:
-        """Return Spearman's and Pearson's correlation and the mean squared error of the outputs, each (1,)."""
+        """Return Spearman's and Pearson's correlation and the mean squared error of the outputs, each (1,).
+
+        Raises:
+            UserError: a pair has no score, there are fewer than two pairs, or SciPy is not installed.
+        """
         targets = [example.score for example in examples if example.score is not None]
         if len(targets) < len(examples):
             raise UserError("a pair without a score cannot be measured: give every pair its score")
         return metrics.regression(np.array(targets), np.concatenate(outputs))
 
-    def answers(
+    def predictions(
         self, examples: Sequence[ScoredPair], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
-        """Return the score of each pair."""
+        """Return the predicted score of each pair, from the outputs, each (1,)."""
         return [{"score": float(output[0])} for output in outputs]
 
 

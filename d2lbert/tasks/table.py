@@ -1,4 +1,4 @@
-"""The tasks by the names of the command line: what each reads, which head it trains, and what a user types for it."""
+"""The tasks by their names on the command line: what each reads, which head it trains, and what a user types for it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ Texts = Sequence[str]
 
 @dataclass(frozen=True)
 class NamedTask:
-    """What the command line must know of a task.
+    """What the command line must know about a task.
 
     Fields:
         kinds: the classes of its examples.
-        what: what these are called.
-        such_as: a data set that has them.
-        head: the class of models that it trains, in :mod:`d2lbert.torch.heads`.
-        of_examples: returns the task that training examples ask for; its labels are theirs.
-        of_model: returns the task of a trained model, from its labels and its threshold for "no answer", or None.
-        of_texts: makes examples of the texts and second texts that a user types, and of the model's labels.
+        what: what its examples are called in messages.
+        such_as: a data set that has such examples.
+        head: the name of the model class that it trains, in :mod:`d2lbert.torch.heads`.
+        of_examples: makes the task from training examples; its labels are theirs.
+        of_model: makes the task of a trained model from its labels and its threshold for "no answer" (or None).
+        of_texts: makes examples from the texts and second texts that a user types, and from the model's labels.
         seconds: how many second texts belong to a text: 0, 1, or 2 for two or more choices of one text.
         max_length: the longest input in tokens, unless the user says otherwise.
     """
@@ -55,9 +55,13 @@ class NamedTask:
     max_length: int = 128
 
     def check_texts(self, name: str, texts: Texts, seconds: Texts) -> None:
-        """Refuse empty texts, and second texts that do not fit to the first ones."""
-        for option, given in (("--text", texts), ("--pair", seconds)):
-            if not all(one.strip() for one in given):
+        """Check the texts that a user typed.
+
+        Raises:
+            UserError: a text is empty, or the number of second texts does not fit the number of texts.
+        """
+        for option, values in (("--text", texts), ("--pair", seconds)):
+            if not all(value.strip() for value in values):
                 raise UserError(f"{option} is empty: give a text with at least one word")
         counts = f"{len(texts)} --text and {len(seconds)} --pair"
         if self.seconds == 0 and seconds:
@@ -70,7 +74,7 @@ class NamedTask:
 
 def _pairs_of(texts: Texts, seconds: Texts, labels: Texts) -> list[Any]:
     kind = ScoredPair if len(labels) == 1 else Pair
-    return [kind(*both) for both in zip(texts, seconds, strict=True)]
+    return [kind(*pair) for pair in zip(texts, seconds, strict=True)]
 
 
 NAMED = {
@@ -109,7 +113,9 @@ NAMED = {
         "BertForQuestionAnswering",
         QuestionAnswering.of,
         lambda labels, null_threshold: QuestionAnswering(null_threshold),
-        lambda texts, seconds, labels: [Question(asked, text) for text, asked in zip(texts, seconds, strict=True)],
+        lambda texts, seconds, labels: [
+            Question(question, text) for text, question in zip(texts, seconds, strict=True)
+        ],
         seconds=1,
         max_length=384,
     ),
@@ -143,9 +149,9 @@ def fitting_examples(name: str, data_set: str, examples: Sequence[Any]) -> list[
     Raises:
         UserError: they are of another kind.
     """
-    task, found = named_task(name), list(examples)
-    if name == "pair" and found and isinstance(found[0], WordInContext):
-        found = [sense_pair(example) for example in found]
-    if not found or not isinstance(found[0], task.kinds):
+    task, fitting = named_task(name), list(examples)
+    if name == "pair" and fitting and isinstance(fitting[0], WordInContext):
+        fitting = [sense_pair(example) for example in fitting]
+    if not fitting or not isinstance(fitting[0], task.kinds):
         raise UserError(f"data set {data_set!r} holds no {task.what}: choose another, such as {task.such_as}")
-    return found
+    return fitting

@@ -1,7 +1,7 @@
 """A tag for every word: named entities (Devlin et al. 2019, section 5.3).
 
-A word may be several pieces. Its first piece carries the tag; the others, [CLS] and [SEP] have none and take no part in
-the loss. A sentence that is longer than the model takes is cut between words into parts, so that no word is lost.
+A word may have several pieces. Its first piece carries the tag; the others, [CLS] and [SEP] have none and do not count
+in the loss. A sentence that is too long for the model is cut between words into parts, so that no word is lost.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.readers.tag_schemes import entities, split_tag
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import IGNORED, Input, Loss, Task, places_of, softmax
+from d2lbert.tasks.base import IGNORED, Input, Loss, Task, label_indices, softmax
 from d2lbert.text import Encoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
 
 class Tagging(Task):
-    """Tag words in the scheme IOB2. The order of ``labels`` is the order of the logits."""
+    """Tag words in the IOB2 scheme. The order of ``labels`` is the order of the logits."""
 
     loss = Loss.TOKENS
 
@@ -34,104 +34,112 @@ class Tagging(Task):
 
     @classmethod
     def of(cls, examples: Sequence[TaggedSentence]) -> Tagging:
-        """Return the task whose tags are those of the examples: O first, then B- and I- of each type that occurs."""
+        """Return the task whose tags are those of the examples: O first, then B- and I- for each type that occurs."""
         types = {split_tag(tag)[1] for example in examples for tag in example.tags or () if tag != "O"}
         return cls(["O", *(f"{letter}-{type_}" for type_ in sorted(types) for letter in "BI")])
 
     def inputs(self, examples: Sequence[TaggedSentence], tokenizer: Tokenizer, max_length: int) -> list[Input]:
-        """Return one input a sentence, or several for a long one; targets stand at the first piece of each word.
+        """Return one input for each sentence, or several for a long one; the first piece of each word has the target.
 
         Raises:
-            UserError: no word of a sentence is left, because it holds only signs that the tokenizer drops, or a
-                sentence has not one tag for each word.
+            UserError: a sentence holds only characters that the tokenizer drops, or does not have one tag for each
+                word, or a tag is unknown.
         """
-        whole = tokenizer.encode_batch([" ".join(example.words) for example in examples])
+        encodings = tokenizer.encode_batch([" ".join(example.words) for example in examples])
         inputs = []
-        for place, (example, encoding) in enumerate(zip(examples, whole, strict=True)):
+        for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
             if len(encoding) == 2:
                 text = " ".join(example.words)[:40]
                 raise UserError(f"the text {text!r} holds nothing that the tokenizer keeps: give at least one word")
-            tags = None if example.tags is None else places_of(self.labels, example.tags)
+            tags = None if example.tags is None else label_indices(self.labels, example.tags)
             if tags is not None and len(tags) != len(example.words):
                 raise UserError(
                     f"a sentence of {len(example.words)} words has {len(tags)} tags: give one for each word"
                 )
-            known = -1  # the last word whose first piece was seen
-            for part in _parts(encoding, _starts(example.words), max_length, tokenizer):
-                words = _first_pieces(part, _starts(example.words), known)
+            last_seen = -1  # the last word whose first piece was seen
+            for part in _parts(encoding, _word_starts(example.words), max_length, tokenizer):
+                words = _first_pieces(part, _word_starts(example.words), last_seen)
                 target = None if tags is None else np.where(words < 0, IGNORED, tags[np.maximum(words, 0)])
-                known = max(known, int(words.max()))
-                inputs.append(Input((part,), target, place))
+                last_seen = max(last_seen, int(words.max()))
+                inputs.append(Input((part,), target, index))
         return inputs
 
     def score(
         self, examples: Sequence[TaggedSentence], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> dict[str, float]:
-        """Return F1, precision and recall of entities and the accuracy of tags."""
-        answers = self.answers(examples, inputs, outputs)
+        """Return F1, precision and recall of entities, and the accuracy of tags."""
+        predictions = self.predictions(examples, inputs, outputs)
         gold = [list(example.tags or ()) for example in examples]
-        return entity_scores(gold, [answer["tags"] for answer in answers])
+        return entity_scores(gold, [prediction["tags"] for prediction in predictions])
 
-    def answers(
+    def predictions(
         self, examples: Sequence[TaggedSentence], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> list[dict[str, Any]]:
         """Return the tag of every word and the entities, each with its text and the probability of its first tag.
 
-        A word of which the tokenizer keeps nothing is O.
+        A word that the tokenizer drops is O.
         """
-        tags = [["O"] * len(example.words) for example in examples]
-        sureness = [[1.0] * len(example.words) for example in examples]
-        known = [-1] * len(examples)
-        for one, output in zip(inputs, outputs, strict=True):  # output: (length, C)
-            example = one.example
-            words = _first_pieces(one.encodings[0], _starts(examples[example].words), known[example])
-            known[example] = max(known[example], int(words.max()))
+        tags = [["O"] * len(index.words) for index in examples]
+        probabilities = [[1.0] * len(index.words) for index in examples]
+        last_seen = [-1] * len(examples)
+        for model_input, output in zip(inputs, outputs, strict=True):  # output: (length, C)
+            index = model_input.example
+            words = _first_pieces(model_input.encodings[0], _word_starts(examples[index].words), last_seen[index])
+            last_seen[index] = max(last_seen[index], int(words.max()))
             for word, logits in zip(words, output, strict=True):
                 if word >= 0:
-                    tags[example][word] = self.labels[int(logits.argmax())]
-                    sureness[example][word] = float(softmax(logits).max())
-        return [_answer(*found) for found in zip(examples, tags, sureness, strict=True)]
+                    tags[index][word] = self.labels[int(logits.argmax())]
+                    probabilities[index][word] = float(softmax(logits).max())
+        return [_prediction(*fields) for fields in zip(examples, tags, probabilities, strict=True)]
 
 
 def entity_scores(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return F1, precision and recall of whole entities, and the accuracy of tags.
 
-    An entity is right if its first word, its last word and its type are; sums run over all sentences (Tjong Kim Sang
-    and De Meulder 2003, section 2.4). Where nothing was found, or nothing was there, the score that would divide by
-    zero is 0.
+    An entity is right if its first word, its last word and its type are right; entities are counted over all sentences
+    (Tjong Kim Sang and De Meulder 2003, section 2.4). Without any predicted entity, precision is 0; without any true
+    one, recall is 0.
 
     Args:
         targets, predictions: the tags of each sentence, in any scheme of :mod:`d2lbert.data.readers.tag_schemes`.
 
     Raises:
-        UserError: a sentence has another number of tags than its prediction.
+        UserError: a sentence and its prediction differ in the number of tags.
     """
-    wanted = found = right = same = words = 0
-    for truth, guess in zip(targets, predictions, strict=True):
-        if len(truth) != len(guess):
-            raise UserError(f"a sentence of {len(truth)} tags has {len(guess)} predictions: give one for each word")
-        there, claimed = set(entities(truth)), set(entities(guess))
-        wanted, found, right = wanted + len(there), found + len(claimed), right + len(there & claimed)
-        same += sum(one == two for one, two in zip(truth, guess, strict=True))
-        words += len(truth)
+    num_gold = num_predicted = num_correct = same_tags = num_tags = 0
+    for target, prediction in zip(targets, predictions, strict=True):
+        if len(target) != len(prediction):
+            raise UserError(
+                f"a sentence of {len(target)} tags has {len(prediction)} predictions: give one for each word"
+            )
+        gold_entities, predicted_entities = set(entities(target)), set(entities(prediction))
+        num_gold, num_predicted, num_correct = (
+            num_gold + len(gold_entities),
+            num_predicted + len(predicted_entities),
+            num_correct + len(gold_entities & predicted_entities),
+        )
+        same_tags += sum(
+            target_tag == predicted_tag for target_tag, predicted_tag in zip(target, prediction, strict=True)
+        )
+        num_tags += len(target)
     return {
-        "f1": 2 * right / max(1, wanted + found),
-        "precision": right / max(1, found),
-        "recall": right / max(1, wanted),
-        "accuracy": same / max(1, words),
+        "f1": 2 * num_correct / max(1, num_gold + num_predicted),
+        "precision": num_correct / max(1, num_predicted),
+        "recall": num_correct / max(1, num_gold),
+        "accuracy": same_tags / max(1, num_tags),
     }
 
 
-def _answer(example: TaggedSentence, tags: list[str], sureness: list[float]) -> dict[str, Any]:
-    found = []
+def _prediction(example: TaggedSentence, tags: list[str], probabilities: list[float]) -> dict[str, Any]:
+    records = []
     for entity in entities(tags):
         text = " ".join(example.words[entity.start : entity.end])
-        found.append({"text": text, "type": entity.type, "probability": sureness[entity.start]})
-    return {"tags": tags, "entities": found}
+        records.append({"text": text, "type": entity.type, "probability": probabilities[entity.start]})
+    return {"tags": tags, "entities": records}
 
 
-def _starts(words: Sequence[str]) -> list[int]:
-    """Return where each word begins in the text of all words with a space between them."""
+def _word_starts(words: Sequence[str]) -> list[int]:
+    """Return where each word begins in the text of all words joined by spaces."""
     starts, begin = [], 0
     for word in words:
         starts.append(begin)
@@ -140,16 +148,16 @@ def _starts(words: Sequence[str]) -> list[int]:
 
 
 def _words_of(encoding: Encoding, starts: Sequence[int]) -> np.ndarray:
-    """Return the word that each token is of, -1 for [CLS] and [SEP]: (length,)."""
+    """Return the index of each token's word, -1 for [CLS] and [SEP]: (length,)."""
     words = [bisect.bisect_right(starts, offset[0]) - 1 for offset in encoding.offsets]
     return np.where(encoding.special, -1, words)
 
 
-def _first_pieces(encoding: Encoding, starts: Sequence[int], known: int) -> np.ndarray:
-    """Return at the first piece of each word after ``known`` the word, and -1 elsewhere: (length,)."""
+def _first_pieces(encoding: Encoding, starts: Sequence[int], last_seen: int) -> np.ndarray:
+    """Return the index of the word at the first piece of each word after ``last_seen``, and -1 elsewhere: (length,)."""
     words = _words_of(encoding, starts)
     before = np.concatenate([[-1], words[:-1]])
-    return np.where((words != before) & (words > known), words, -1)
+    return np.where((words != before) & (words > last_seen), words, -1)
 
 
 def _parts(encoding: Encoding, starts: Sequence[int], max_length: int, tokenizer: Tokenizer) -> list[Encoding]:

@@ -1,6 +1,6 @@
-"""A text that is too long for the model, cut into windows that overlap (Devlin et al. 2019, the released code).
+"""Cut a text that is too long for the model into overlapping windows (Devlin et al. 2019, the released code).
 
-Counting is in pieces of the tokenizer. A window moves by ``stride`` pieces until the text's end is in it.
+Lengths are counted in pieces of the tokenizer. The window moves by ``stride`` pieces until it reaches the text's end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from d2lbert.errors import UserError
 
 
 class Window(NamedTuple):
-    """The pieces ``begin`` to ``end`` of a text; ``end`` is the first that is out."""
+    """The pieces ``begin`` to ``end`` of a text; ``end`` itself is not included."""
 
     begin: int
     end: int
@@ -24,12 +24,12 @@ def cut_into_windows(length: int, room: int, stride: int | None = None) -> list[
     """Return the windows of a text.
 
     Args:
-        length: of the text, in pieces, at least 1.
+        length: pieces of the text, at least 1.
         room: pieces that a window can hold.
-        stride: how far a window moves; None for half of ``room``, so that two windows share the other half.
+        stride: pieces by which the window moves; None for half of ``room``, so that neighbours overlap by half.
 
     Raises:
-        UserError: there is no room, or the stride would leave pieces out.
+        UserError: ``room`` is below 1, or the stride would skip pieces.
     """
     if room < 1:
         raise UserError("no room is left for the text: give a larger max_length")
@@ -44,17 +44,17 @@ def cut_into_windows(length: int, room: int, stride: int | None = None) -> list[
 
 
 def most_context(windows: Sequence[Window]) -> list[np.ndarray]:
-    """Tell for each window which of its pieces have no more context in any other window: (length,) of True and False.
+    """Return for each window a mask (length,): True for the pieces that have the most context in this window.
 
-    The context of a piece in a window is its distance to the nearer end of the window. Where two windows are equal, the
-    first has it. Every piece is True in one window only.
+    The context of a piece in a window is its distance to the nearer end of the window. Where two windows give a piece
+    the same context, it belongs to the first. So every piece is True in exactly one window.
     """
     length = windows[-1].end
     best = np.full(length, -1)  # the most context so far, and the window that gives it
     owner = np.zeros(length, dtype=np.int64)
     for number, (begin, end) in enumerate(windows):
-        places = np.arange(begin, end)
-        context = np.minimum(places - begin, end - 1 - places)
+        positions = np.arange(begin, end)
+        context = np.minimum(positions - begin, end - 1 - positions)
         more = context > best[begin:end]
         owner[begin:end][more] = number
         best[begin:end][more] = context[more]

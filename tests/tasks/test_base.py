@@ -1,4 +1,4 @@
-"""What tasks share: texts encoded with a count of those cut, places of labels, softmax."""
+"""What tasks share: texts encoded with a count of those cut, indices of labels, softmax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from d2lbert import UserError
-from d2lbert.tasks.base import encode_texts, places_of, softmax
+from d2lbert.tasks.base import encode_texts, label_indices, softmax
 from d2lbert.text import WordPiece
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film", "plot"])
@@ -39,12 +39,12 @@ def test_a_text_of_nothing_is_refused() -> None:
         encode_texts(TOKENIZER, ["film"], ["plot"], 4)
 
 
-def test_places_of_labels() -> None:
-    assert places_of(["no", "yes"], ["yes", "no", "yes"]).tolist() == [1, 0, 1]
+def test_indices_of_labels() -> None:
+    assert label_indices(["no", "yes"], ["yes", "no", "yes"]).tolist() == [1, 0, 1]
     with pytest.raises(UserError, match="unknown label 'yess': did you mean yes"):
-        places_of(["no", "yes"], ["yess"])
+        label_indices(["no", "yes"], ["yess"])
     with pytest.raises(UserError, match="unknown label 'None'"):
-        places_of(["no", "yes"], [None])
+        label_indices(["no", "yes"], [None])
 
 
 def test_softmax_of_large_logits() -> None:

@@ -1,4 +1,4 @@
-"""The classification task: targets, scores, answers, and what it refuses."""
+"""The classification task: targets, scores, predictions, and what it refuses."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def test_scores_by_hand() -> None:
     assert scores["matthews"] == pytest.approx(2 / np.sqrt(2 * 3 * 1 * 2))
 
 
-def test_answer_is_a_softmax() -> None:
-    answer = Classification(["no", "yes"]).describe(np.array([1000.0, 1000.0 + np.log(3)]))
-    assert answer["label"] == "yes"
-    assert answer["probabilities"] == pytest.approx({"no": 0.25, "yes": 0.75})
+def test_probabilities_are_a_softmax() -> None:
+    prediction = Classification(["no", "yes"]).describe(np.array([1000.0, 1000.0 + np.log(3)]))
+    assert prediction["label"] == "yes"
+    assert prediction["probabilities"] == pytest.approx({"no": 0.25, "yes": 0.75})
 
 
 def test_cut_texts_are_counted(recwarn: pytest.WarningsRecorder) -> None:

@@ -1,4 +1,4 @@
-"""The task of choosing: inputs, loss, scores, answers, and what it refuses."""
+"""The task of choosing: inputs, loss, scores, predictions, and what it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTIONS = [ChoiceQuestion("film", ("good", "plot"), 1), ChoiceQuestion("plot",
 
 def test_each_choice_stands_behind_the_premise() -> None:
     first, second = MultipleChoice().inputs(QUESTIONS, TOKENIZER, 10)
-    assert [one.tokens for one in first.encodings] == [
+    assert [encoding.tokens for encoding in first.encodings] == [
         ["[CLS]", "film", "[SEP]", "good", "[SEP]"],
         ["[CLS]", "film", "[SEP]", "plot", "[SEP]"],
     ]
@@ -41,18 +41,18 @@ def test_an_answer_beyond_the_choices_is_refused() -> None:
 
 def test_loss_by_hand_with_unequal_numbers_of_choices() -> None:
     inputs = MultipleChoice().inputs(QUESTIONS, TOKENIZER, 10)
-    batch = pack([encoding for one in inputs for encoding in one.encodings])
+    batch = pack([encoding for model_input in inputs for encoding in model_input.encodings])
     scores = torch.tensor([[1.0], [3.0], [0.5], [2.0], [-1.0]])
-    loss = compute_loss(Loss.CHOICE, scores, [one.target for one in inputs], batch)
+    loss = compute_loss(Loss.CHOICE, scores, [model_input.target for model_input in inputs], batch)
     first = -math.log(math.exp(3) / (math.exp(1) + math.exp(3)))
     second = -math.log(math.exp(0.5) / (math.exp(0.5) + math.exp(2) + math.exp(-1)))
     assert float(loss) == pytest.approx((first + second) / 2)
 
 
-def test_score_and_answers() -> None:
+def test_score_and_predictions() -> None:
     outputs = [np.array([1.0, 3.0]), np.array([0.5, 2.0, -1.0])]
     assert MultipleChoice().score(QUESTIONS, [], outputs) == {"accuracy": 0.5}
-    right, wrong = MultipleChoice().answers(QUESTIONS, [], outputs)
+    right, wrong = MultipleChoice().predictions(QUESTIONS, [], outputs)
     assert (right["choice"], right["place"]) == ("plot", 1)
     assert (wrong["choice"], wrong["place"]) == ("film", 1)
     assert right["probabilities"] == pytest.approx([1 / (1 + math.e**2), math.e**2 / (1 + math.e**2)])

@@ -1,4 +1,4 @@
-"""The tasks on pairs: inputs, scores, answers, and what they refuse."""
+"""The tasks on pairs: inputs, scores, predictions, and what they refuse."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_inputs_hold_both_texts_and_the_index_of_the_label() -> None:
     inputs = PairClassification(["different", "same"]).inputs(PAIRS, TOKENIZER, 10)
     assert inputs[0].encodings[0].tokens == ["[CLS]", "good", "film", "[SEP]", "plot", "[SEP]"]
     assert inputs[0].encodings[0].segment_ids == [0, 0, 0, 0, 1, 1]
-    assert [one.target for one in inputs] == [1, 0, None]
-    assert [one.example for one in inputs] == [0, 1, 2]
+    assert [model_input.target for model_input in inputs] == [1, 0, None]
+    assert [model_input.example for model_input in inputs] == [0, 1, 2]
 
 
 def test_scores_of_a_regression_by_hand() -> None:
@@ -34,7 +34,7 @@ def test_scores_of_a_regression_by_hand() -> None:
     assert scores["pearson"] == pytest.approx((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
     assert scores["mean_squared_error"] == pytest.approx((1 + 1 + 0 + 4) / 4)
     assert next(iter(scores)) == "spearman"
-    assert PairRegression().answers(pairs, [], outputs)[3] == {"score": 3.0}
+    assert PairRegression().predictions(pairs, [], outputs)[3] == {"score": 3.0}
 
 
 def test_a_constant_answer_has_no_correlation() -> None:

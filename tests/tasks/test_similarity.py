@@ -64,8 +64,8 @@ def test_analogies_are_scored_by_section() -> None:
     ]
     scores = WordVectors(words, matrix).evaluate_analogies(questions)
     counts = {name: (score.questions, score.covered, score.correct) for name, score in scores.items()}
-    wanted = {"family": (2, 2, 1), "gram1": (2, 1, 1)}
-    assert counts == wanted | {"semantic": (2, 2, 1), "syntactic": (2, 1, 1), "total": (4, 3, 2)}
+    expected = {"family": (2, 2, 1), "gram1": (2, 1, 1)}
+    assert counts == expected | {"semantic": (2, 2, 1), "syntactic": (2, 1, 1), "total": (4, 3, 2)}
     assert scores["total"].accuracy == pytest.approx(2 / 3)
     # "Man" is then unknown
     assert WordVectors(words, matrix).evaluate_analogies(questions, lowercase=False)["family"].covered == 1
@@ -78,8 +78,8 @@ def test_batched_answers_equal_single_ones(monkeypatch: pytest.MonkeyPatch) -> N
     rng = np.random.default_rng(0)
     words = [f"w{index}" for index in range(60)]
     table = WordVectors(words, rng.normal(size=(60, 5)).astype(np.float32))
-    asked = [[f"w{index}" for index in rng.choice(60, 3, replace=False)] for _ in range(25)]
-    questions = [Analogy("s", a, b, c, table.analogy(a, b, c)[0][0]) for a, b, c in asked]
+    triples = [[f"w{index}" for index in rng.choice(60, 3, replace=False)] for _ in range(25)]
+    questions = [Analogy("s", a, b, c, table.analogy(a, b, c)[0][0]) for a, b, c in triples]
     assert table.evaluate_analogies(questions)["total"].correct == 25
     wrong = [Analogy(q.section, q.a, q.b, q.c, q.c) for q in questions]
     assert table.evaluate_analogies(wrong)["total"].correct == 0
@@ -98,8 +98,8 @@ def test_similarity_is_spearmans(small: WordVectors) -> None:
     assert scores["one"].correlation == pytest.approx(1)
     assert scores["two"].covered == 1
     assert math.isnan(scores["two"].correlation)
-    turned = [WordPair(pair.first, pair.second, -pair.score, pair.source) for pair in pairs]
-    assert small.evaluate_similarity(turned)["one"].correlation == pytest.approx(-1)
+    negated = [WordPair(pair.first, pair.second, -pair.score, pair.source) for pair in pairs]
+    assert small.evaluate_similarity(negated)["one"].correlation == pytest.approx(-1)
 
 
 def test_first_words_alone(small: WordVectors) -> None:
@@ -134,11 +134,11 @@ def test_glove_equals_gensim(packaged: WordVectors) -> None:
     reference = keyed.KeyedVectors(50)
     reference.add_vectors(table.words, np.array(table.matrix))
     for word in ("bank", "paris", "running"):
-        found, wanted = table.nearest(word, 10), reference.most_similar(word, topn=10)
-        assert [name for name, _ in found] == [name for name, _ in wanted]
-        np.testing.assert_allclose([score for _, score in found], [score for _, score in wanted], atol=1e-5)
-    wanted = reference.most_similar(positive=["paris", "italy"], negative=["france"], topn=3)
-    assert [word for word, _ in table.analogy("france", "paris", "italy", 3)] == [word for word, _ in wanted]
+        neighbours, expected = table.nearest(word, 10), reference.most_similar(word, topn=10)
+        assert [name for name, _ in neighbours] == [name for name, _ in expected]
+        np.testing.assert_allclose([score for _, score in neighbours], [score for _, score in expected], atol=1e-5)
+    expected = reference.most_similar(positive=["paris", "italy"], negative=["france"], topn=3)
+    assert [word for word, _ in table.analogy("france", "paris", "italy", 3)] == [word for word, _ in expected]
 
 
 @needs_glove

@@ -26,9 +26,9 @@ def _logits(targets: np.ndarray) -> np.ndarray:
 
 
 def test_only_first_pieces_carry_a_tag() -> None:
-    (one,) = TASK.inputs([JIM], TOKENIZER, 20)
-    assert one.encodings[0].tokens == ["[CLS]", "jim", "bought", "ama", "##zon", ".", "[SEP]"]
-    assert one.target.tolist() == [IGNORED, 3, 0, 1, IGNORED, 0, IGNORED]
+    (model_input,) = TASK.inputs([JIM], TOKENIZER, 20)
+    assert model_input.encodings[0].tokens == ["[CLS]", "jim", "bought", "ama", "##zon", ".", "[SEP]"]
+    assert model_input.target.tolist() == [IGNORED, 3, 0, 1, IGNORED, 0, IGNORED]
     assert TASK.loss is Loss.TOKENS
 
 
@@ -52,27 +52,27 @@ WORDS = st.sampled_from(["jim", "bought", "amazon", "amazons", "amazonsssss", ".
 def test_a_long_sentence_keeps_every_piece_and_every_tag(words: list[tuple[str, str]], max_length: int) -> None:
     example = TaggedSentence(tuple(word for word, _ in words), tuple(tag for _, tag in words))
     inputs = TASK.inputs([example], TOKENIZER, max_length)
-    assert all(3 <= len(one.encodings[0]) <= max_length for one in inputs)
-    pieces = [piece for one in inputs for piece in one.encodings[0].ids[1:-1]]
+    assert all(3 <= len(model_input.encodings[0]) <= max_length for model_input in inputs)
+    pieces = [piece for model_input in inputs for piece in model_input.encodings[0].ids[1:-1]]
     assert pieces == TOKENIZER.encode(" ".join(example.words)).ids[1:-1]
-    targets = np.concatenate([one.target for one in inputs])
+    targets = np.concatenate([model_input.target for model_input in inputs])
     assert [TASK.labels[index] for index in targets if index != IGNORED] == list(example.tags)
-    answer = TASK.answers([example], inputs, [_logits(one.target) for one in inputs])
-    assert answer[0]["tags"] == list(example.tags)
+    prediction = TASK.predictions([example], inputs, [_logits(model_input.target) for model_input in inputs])
+    assert prediction[0]["tags"] == list(example.tags)
 
 
 def test_parts_end_between_words() -> None:
     example = TaggedSentence(("jim", "amazons", "amazon"), ("O", "O", "O"))
-    tokens = [one.encodings[0].tokens[1:-1] for one in TASK.inputs([example], TOKENIZER, 6)]
+    tokens = [model_input.encodings[0].tokens[1:-1] for model_input in TASK.inputs([example], TOKENIZER, 6)]
     assert tokens == [["jim", "ama", "##zon", "##s"], ["ama", "##zon"]]
-    tokens = [one.encodings[0].tokens[1:-1] for one in TASK.inputs([example], TOKENIZER, 5)]
+    tokens = [model_input.encodings[0].tokens[1:-1] for model_input in TASK.inputs([example], TOKENIZER, 5)]
     assert tokens == [["jim"], ["ama", "##zon", "##s"], ["ama", "##zon"]]
 
 
 def test_scores_count_whole_entities() -> None:
     gold = TaggedSentence(("Jim", "Jim", "bought", "Amazon"), ("B-PER", "I-PER", "O", "B-ORG"))
     inputs = TASK.inputs([gold, JIM], TOKENIZER, 20)
-    outputs = [_logits(one.target) for one in inputs]
+    outputs = [_logits(model_input.target) for model_input in inputs]
     assert TASK.score([gold, JIM], inputs, outputs) == {"f1": 1.0, "precision": 1.0, "recall": 1.0, "accuracy": 1.0}
     outputs[0][2] = 9.0 * np.eye(5)[0]  # "Jim Jim" is cut to "Jim": of 4 entities 3 are right, of 4 found 3
     scores = TASK.score([gold, JIM], inputs, outputs)
@@ -80,19 +80,22 @@ def test_scores_count_whole_entities() -> None:
     assert scores["accuracy"] == pytest.approx(7 / 8)
 
 
-def test_answers_show_the_words_as_they_were() -> None:
+def test_predictions_show_the_words_as_they_were() -> None:
     inputs = TASK.inputs([JIM], TOKENIZER, 20)
-    (answer,) = TASK.answers([JIM], inputs, [_logits(inputs[0].target)])
-    assert [(one["text"], one["type"]) for one in answer["entities"]] == [("Jim", "PER"), ("Amazon", "ORG")]
-    assert answer["entities"][0]["probability"] == pytest.approx(np.exp(9) / (np.exp(9) + 4))
+    (prediction,) = TASK.predictions([JIM], inputs, [_logits(inputs[0].target)])
+    assert [(entity["text"], entity["type"]) for entity in prediction["entities"]] == [
+        ("Jim", "PER"),
+        ("Amazon", "ORG"),
+    ]
+    assert prediction["entities"][0]["probability"] == pytest.approx(np.exp(9) / (np.exp(9) + 4))
 
 
 def test_words_that_the_tokenizer_drops() -> None:
     example = TaggedSentence(("jim", "\u200b", "."), None)
     inputs = TASK.inputs([example], TOKENIZER, 20)
     assert inputs[0].target is None
-    answer = TASK.answers([example], inputs, [9.0 * np.eye(5)[[0, 3, 1, 0]]])
-    assert answer[0]["tags"] == ["B-PER", "O", "B-ORG"]
+    prediction = TASK.predictions([example], inputs, [9.0 * np.eye(5)[[0, 3, 1, 0]]])
+    assert prediction[0]["tags"] == ["B-PER", "O", "B-ORG"]
     with pytest.raises(UserError, match="nothing that the tokenizer keeps"):
         TASK.inputs([TaggedSentence(("\u200b",))], TOKENIZER, 20)
 
@@ -105,17 +108,17 @@ def test_entities_equal_seqeval(sentences: list[list[tuple[str, str]]]) -> None:
     pytest.importorskip("seqeval", reason="seqeval is the reference: install requirements/seqeval.txt to run this test")
     from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-    targets = [[truth for truth, _ in sentence] for sentence in sentences]
-    predictions = [[guess for _, guess in sentence] for sentence in sentences]
-    found = entity_scores(targets, predictions)
-    assert found["f1"] == pytest.approx(f1_score(targets, predictions, zero_division=0))
-    assert found["precision"] == pytest.approx(precision_score(targets, predictions, zero_division=0))
-    assert found["recall"] == pytest.approx(recall_score(targets, predictions, zero_division=0))
-    assert found["accuracy"] == pytest.approx(accuracy_score(targets, predictions))
+    targets = [[target for target, _ in sentence] for sentence in sentences]
+    predictions = [[prediction for _, prediction in sentence] for sentence in sentences]
+    scores = entity_scores(targets, predictions)
+    assert scores["f1"] == pytest.approx(f1_score(targets, predictions, zero_division=0))
+    assert scores["precision"] == pytest.approx(precision_score(targets, predictions, zero_division=0))
+    assert scores["recall"] == pytest.approx(recall_score(targets, predictions, zero_division=0))
+    assert scores["accuracy"] == pytest.approx(accuracy_score(targets, predictions))
 
 
 @pytest.mark.parametrize(
-    ("truth", "guess", "right"),
+    ("target", "prediction", "right"),
     [
         ("B-A I-A O", "B-A I-A O", True),
         ("B-A I-A O", "B-A O O", False),  # cut
@@ -125,8 +128,8 @@ def test_entities_equal_seqeval(sentences: list[list[tuple[str, str]]]) -> None:
         ("O B-A O", "O S-A O", True),  # another scheme
     ],
 )
-def test_an_entity_is_right_as_a_whole_or_not_at_all(truth: str, guess: str, right: bool) -> None:
-    assert entity_scores([truth.split()], [guess.split()])["recall"] == float(right)
+def test_an_entity_is_right_as_a_whole_or_not_at_all(target: str, prediction: str, right: bool) -> None:
+    assert entity_scores([target.split()], [prediction.split()])["recall"] == float(right)
 
 
 def test_entities_of_nothing_and_of_unequal_lengths() -> None:

@@ -18,7 +18,7 @@ def test_windows_by_hand() -> None:
     assert cut_into_windows(3, 1) == [(0, 1), (1, 2), (2, 3)]
     owned = most_context(cut_into_windows(7, 4))
     # Piece 2 is one step from the end of the first window, and at the beginning of the second.
-    assert [mine.tolist() for mine in owned] == [
+    assert [mask.tolist() for mask in owned] == [
         [True, True, True, False],
         [False, True, True, False],
         [False, True, True],
@@ -35,16 +35,20 @@ def test_windows_by_hand() -> None:
 def test_every_piece_is_in_a_window_and_counts_once(length: int, room: int, stride: int) -> None:
     windows = cut_into_windows(length, room, min(stride, room))
     owned = most_context(windows)
-    places = [place for window, mine in zip(windows, owned, strict=True) for place in np.arange(*window)[mine]]
-    assert sorted(places) == list(range(length))
+    positions = [
+        position
+        for window, owned_by_window in zip(windows, owned, strict=True)
+        for position in np.arange(*window)[owned_by_window]
+    ]
+    assert sorted(positions) == list(range(length))
     assert all(window.end - window.begin == room for window in windows[:-1])
     assert windows[-1].end == length
 
-    def context(place: int, window: Window) -> int:
-        cuts = [place - window.begin] * (window.begin > 0) + [window.end - 1 - place] * (window.end < length)
+    def context(position: int, window: Window) -> int:
+        cuts = [position - window.begin] * (window.begin > 0) + [window.end - 1 - position] * (window.end < length)
         return min(cuts, default=length)
 
-    for window, mine in zip(windows, owned, strict=True):
-        for place in np.arange(*window)[mine]:
-            holding = [other for other in windows if other.begin <= place < other.end]
-            assert context(place, window) == max(context(place, other) for other in holding)
+    for window, owned_by_window in zip(windows, owned, strict=True):
+        for position in np.arange(*window)[owned_by_window]:
+            holding = [candidate for candidate in windows if candidate.begin <= position < candidate.end]
+            assert context(position, window) == max(context(position, candidate) for candidate in holding)

@@ -72,7 +72,7 @@ def evaluate(
         raise UserError("no examples to score: give at least one")
     inputs = task.inputs(examples, tokenizer, max_length)
     outputs = compute_outputs(model, inputs, tokenizer, device)
-    return task.score(examples, inputs, outputs), task.answers(examples, inputs, outputs)
+    return task.score(examples, inputs, outputs), task.predictions(examples, inputs, outputs)
 
 
 def predict(
@@ -85,7 +85,7 @@ def predict(
 ) -> list[dict[str, Any]]:
     """Return the model's answer for each example."""
     inputs = task.inputs(examples, tokenizer, max_length)
-    return task.answers(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
+    return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
 
 def arrange(encodings: Sequence[Encoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:

@@ -135,4 +135,4 @@ def test_a_real_encoder_answers_with_words_of_the_text() -> None:
     (output,) = compute_outputs(model, inputs, tokenizer)
     assert output.shape == (len(tokens), 2)
     output[one.target, [0, 1]] += 100  # as a trained head would
-    assert task.answers([DEMO], inputs, [output])[0]["answer"] == "Seattle"
+    assert task.predictions([DEMO], inputs, [output])[0]["answer"] == "Seattle"
