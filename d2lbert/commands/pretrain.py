@@ -190,14 +190,14 @@ def pretrain(
     longest = getattr(sizes, kind.positions)
     if examples.max_length > longest:
         raise UserError(f"--max-length is {examples.max_length}: this model takes up to {longest} tokens")
-    world = World.join(sharded)
+    world = World.init(sharded)
     # Unless the corpus comes prepared, or the run that is resumed has done it.
     if world.rank == 0 and not source.prepared and not (resume and (out / "data" / INDEX_FILE).is_file()):
         source.prepare(out / "data")
-    world.wait()
+    world.barrier()
     shards = TokenShards.open(source.paths[0] if source.prepared else out / "data")
     _train(_trainer(shards, out, kind, sizes, examples, settings, world), resume)
-    world.leave()
+    world.destroy()
 
 
 @contextlib.contextmanager

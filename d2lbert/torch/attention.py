@@ -16,8 +16,8 @@ from torch.nn import functional
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the last axis, with weight zero wherever ``mask`` is False.
 
-    A row that keeps nothing gets weight zero everywhere. Filling with minus infinity, the usual recipe, would make
-    such a row NaN, and the gradients of its scores or values with it.
+    A row that keeps nothing gets weight zero everywhere. Filling with minus infinity, the usual recipe, would make such
+    a row NaN, together with the gradients of its scores or values.
 
     Args:
         scores: (..., M), real numbers.
@@ -58,7 +58,7 @@ class AdditiveAttention(nn.Module):
     def attend(
         self, queries: Tensor, projected_keys: Tensor, values: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Do the same with W_k k computed before, (B, M, hidden): a decoder asks the same keys at every step."""
+        """Do the same with keys projected beforehand, W_k k (B, M, hidden): a decoder reuses them at every step."""
         hidden = torch.tanh(self.query(queries).unsqueeze(2) + projected_keys.unsqueeze(1))  # (B, L, M, hidden)
         weights = masked_softmax(self.score(hidden).squeeze(-1), per_query(mask))  # (B, L, M)
         return self.dropout(weights) @ values, weights
@@ -90,7 +90,7 @@ class DotProductAttention(nn.Module):
 
 
 class KeyValueCache:
-    """Keys and values of the positions that attention has read, so that they need not be computed again.
+    """Keys and values of the positions read so far, so that attention need not compute them again.
 
     Args:
         keys, values: (B, H, T, K), of the T positions read so far.
@@ -106,7 +106,7 @@ class KeyValueCache:
         return self.keys, self.values
 
     def select(self, rows: Tensor) -> None:
-        """Keep some rows of the batch, in a new order; a row may come more than once."""
+        """Keep some rows of the batch, in a new order; a row may be repeated."""
         self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
 
@@ -121,6 +121,9 @@ class MultiHeadAttention(nn.Module):
         dropout: rate of dropout on the attention weights.
         bias: whether the four projections have a bias.
         key_size, value_size: sizes of the keys and values that come in; D by default.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide ``hidden_size``.
     """
 
     def __init__(
@@ -158,8 +161,8 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             queries: (B, L, D).  keys: (B, M, Dk).  values: (B, M, Dv).  mask: (B, M) or (B, L, M), True = keep.
-            cache: T positions that stand before those of the memory and are attended to as well; it grows by the M
-                new ones. The mask and the weights then have T + M columns.
+            cache: T positions that precede those of the memory and are attended to as well; it grows by the M new
+                ones. The mask and the weights then have T + M columns.
         """
         k, v = self.project(keys, values)  # (B, H, M, K) each
         if cache is not None:
@@ -167,17 +170,17 @@ class MultiHeadAttention(nn.Module):
         return self.attend(queries, k, v, mask, need_weights)
 
     def empty_cache(self, x: Tensor) -> KeyValueCache:
-        """Return a cache that holds no position yet, for rows like those of x (B, L, D)."""
+        """Return a cache without positions, for as many rows as x (B, L, D) has."""
         return KeyValueCache(*self.project(x[:, :0], x[:, :0]))
 
     def project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values as the heads see them, each (B, H, M, K). A decoder keeps them between its steps."""
+        """Return keys and values split into heads, each (B, H, M, K). A decoder keeps them between its steps."""
         return split_heads(self.key(keys), self.num_heads), split_heads(self.value(values), self.num_heads)
 
     def attend(
         self, queries: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Do what is left of :meth:`forward` with k and v, (B, H, M, K), from :meth:`project`."""
+        """Do the rest of :meth:`forward`, with k and v (B, H, M, K) from :meth:`project`."""
         q = split_heads(self.query(queries), self.num_heads)  # (B, H, L, K)
         mask = per_query(mask)
         if mask is not None:
@@ -204,7 +207,7 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def per_query(mask: Tensor | None) -> Tensor | None:
-    """Give a mask of the memory (B, M) an axis for the queries, (B, 1, M); leave a mask with one as it is."""
+    """Give a mask of the memory (B, M) an axis for the queries, (B, 1, M); return a mask that has one unchanged."""
     return mask.unsqueeze(1) if mask is not None and mask.dim() == 2 else mask
 
 

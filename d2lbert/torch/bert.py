@@ -43,7 +43,7 @@ class BertModel(HuggingFaceFolder):
 
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
-        embeddings, encoder: what a relative of BERT has in their place.
+        embeddings, encoder: those of a relative of BERT, instead of BERT's own.
     """
 
     config_class = BertConfig
@@ -86,7 +86,11 @@ class BertModel(HuggingFaceFolder):
         return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
 
     def embed(self, rows: Rows[Tensor]) -> Tensor:
-        """Return the vectors (B, L, D) of tokens, with positions 0, 1, 2, ... and segment 0 where none are given."""
+        """Return the vectors (B, L, D) of tokens; by default the positions are 0, 1, 2, ... and all segments 0.
+
+        Raises:
+            UserError: a row without position ids is longer than the position embeddings.
+        """
         position_ids, segment_ids = rows.position_ids, rows.segment_ids
         if position_ids is None:
             length, longest = rows.token_ids.shape[1], self.config.max_position_embeddings
@@ -100,7 +104,7 @@ class BertModel(HuggingFaceFolder):
     def pool(self, first: Tensor) -> Tensor:
         """Return the vectors of texts, tanh(W h + b) of the last states h (N, D) of their first tokens.
 
-        A relative without a pooler returns these states as they are.
+        A relative without a pooler returns these states unchanged.
         """
         return first if self.pooler is None else torch.tanh(self.pooler(first))
 
@@ -109,7 +113,7 @@ class BertModel(HuggingFaceFolder):
     ) -> Tensor:
         """Return the ``pooled`` vectors (N, D) of :meth:`forward`, and compute nothing else.
 
-        The last block runs for the first token of each text alone; with 20 tokens a text that saves most of it.
+        The last block runs only for the first token of each text. With 20 tokens per text that saves most of its work.
         """
         rows = Rows.of(token_ids, segment_ids, mask)
         return self.pool(self.forward_at(rows, first_positions(rows)))
@@ -122,8 +126,8 @@ class BertModel(HuggingFaceFolder):
         """
         batch, length = rows.token_ids.shape
         row, column = positions // length, positions % length  # (S,) each
-        columns, number = group_by_row(row, column, batch)  # (B, most of a row), (S,)
-        return self.encoder.forward_at(self.embed(rows), attention_mask(rows), columns)[row, number]
+        columns, slot = group_by_row(row, column, batch)  # (B, W), (S,)
+        return self.encoder.forward_at(self.embed(rows), attention_mask(rows), columns)[row, slot]
 
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
@@ -132,13 +136,13 @@ class BertModel(HuggingFaceFolder):
         return bert_names(self.config.num_hidden_layers)
 
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
-        """Return the tensors of a file, with a new pooler where it has none and the model wants one."""
+        """Return the tensors of a file, with a new pooler if the file has none and the model needs one."""
         from d2lbert.weights.bert import with_pooler
 
         return tensors if self.pooler is None else with_pooler(tensors, self.tensors, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
-        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+        """Load NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         load_named(self, self.names(), tensors, origin)
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -147,14 +151,14 @@ class BertModel(HuggingFaceFolder):
 
 
 def attention_mask(rows: Rows[Tensor]) -> Tensor | None:
-    """Return who may be attended to: (B, L, L) for packed rows, (B, L) for padded ones, None where all are."""
+    """Return the attention mask, True = keep: (B, L, L) for packed rows, (B, L) for padded ones, None to keep all."""
     if rows.sequence_ids is not None:
         return same_sequence(rows.sequence_ids)
     return None if rows.mask is None else rows.mask.bool()
 
 
 def first_positions(rows: Rows[Tensor]) -> Tensor:
-    """Return where each text begins, (N,): row times L plus column."""
+    """Return the position of the first token of each text, (N,): row times L plus column."""
     batch, length = rows.token_ids.shape
     if rows.starts is None:
         return torch.arange(0, batch * length, length, device=rows.token_ids.device)
@@ -162,14 +166,20 @@ def first_positions(rows: Rows[Tensor]) -> Tensor:
 
 
 def group_by_row(row: Tensor, column: Tensor, batch: int) -> tuple[Tensor, Tensor]:
-    """Lay S columns out by their rows: return the columns of each row, (B, most of a row), and the place there, (S,).
+    """Group S tokens by their rows.
 
-    A row with fewer columns than the fullest is filled up with column 0.
+    Args:
+        row, column: (S,) each, of the tokens.
+        batch: B.
+
+    Returns:
+        The columns of the tokens of each row, (B, W), with W those of the fullest row and 0 filling up the others; and
+        where in its row of that table each token is, (S,).
     """
     counts = torch.bincount(row, minlength=batch)  # (B,)
     order = row.argsort(stable=True)  # (S,), row after row
-    number = torch.empty_like(row)
-    number[order] = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row[order]]
+    slot = torch.empty_like(row)
+    slot[order] = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row[order]]
     columns = row.new_zeros(batch, max(1, int(counts.max())))
-    columns[row, number] = column
-    return columns, number
+    columns[row, slot] = column
+    return columns, slot

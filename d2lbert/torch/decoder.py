@@ -1,7 +1,7 @@
 """The decoder half of the Transformer (Vaswani et al. 2017, section 3.1).
 
 A decoder works through a target from left to right. It keeps the keys and values of every position in a cache, so that
-a new position costs one row of attention and not the whole triangle again.
+a new position costs one row of attention instead of the whole triangle.
 
 Shape legend: B batch, L length of what is decoded now, T positions decoded before, M length of the encoder's output
 (the memory), D hidden size, H heads, K size of a head.
@@ -32,7 +32,7 @@ class BlockCache(KeyValueCache):
         self.memory_keys, self.memory_values = memory_keys, memory_values
 
     def select(self, rows: Tensor) -> None:
-        """Keep some rows of the batch, in a new order; a row may come more than once."""
+        """Keep some rows of the batch, in a new order; a row may be repeated."""
         super().select(rows)
         self.memory_keys = self.memory_keys.index_select(0, rows)
         self.memory_values = self.memory_values.index_select(0, rows)
@@ -72,7 +72,7 @@ class TransformerDecoderBlock(nn.Module):
         Args:
             x: (B, L, D), the positions that follow those of the cache.
             cache: from :meth:`start`; it grows by these L positions.
-            mask: (B or 1, L, T + L), which positions each of x sees.
+            mask: (B or 1, L, T + L), True where a position of x may attend.
             memory_mask: (B, M), True = keep.
         """
         attended, weights = self.attention(x, x, x, mask, need_weights, cache)  # (B, L, D), (B, H, L, T + L)
@@ -86,7 +86,7 @@ class TransformerDecoderBlock(nn.Module):
 
 
 class PreNormDecoderBlock(TransformerDecoderBlock):
-    """The same with LayerNorm before each of the three (pre-LN)."""
+    """The same block with LayerNorm before each of the three parts (pre-LN)."""
 
     def forward(
         self,
@@ -96,7 +96,7 @@ class PreNormDecoderBlock(TransformerDecoderBlock):
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the new hidden states and the weights; arguments are those of the post-LN block."""
+        """Return the new hidden states and the weights; the arguments are those of the post-LN block."""
         queries = self.attention_norm(x)
         attended, weights = self.attention(queries, queries, queries, mask, need_weights, cache)
         x = x + self.dropout(attended)
@@ -120,7 +120,7 @@ class TransformerDecoder(nn.Module):
         super().__init__()
         block = PreNormDecoderBlock if sizes.norm_first else TransformerDecoderBlock
         self.blocks = nn.ModuleList(block(sizes) for _ in range(num_layers))
-        # A pre-LN stack ends in a sum of everything before; it wants one LayerNorm more.
+        # A pre-LN stack ends in a sum that is not normalised, so it needs one more LayerNorm.
         self.norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps) if sizes.norm_first else nn.Identity()
 
     def start(self, memory: Tensor) -> list[BlockCache]:
@@ -135,7 +135,7 @@ class TransformerDecoder(nn.Module):
         memory_mask: Tensor | None = None,
         output_attentions: bool = False,
     ) -> DecoderOutput[Tensor]:
-        """Run x (B, L, D) through every block; each position sees itself and what comes before it.
+        """Run x (B, L, D) through every block; each position attends to itself and to those before it.
 
         Args:
             x: (B, L, D), the positions that follow those of the caches.
@@ -143,12 +143,12 @@ class TransformerDecoder(nn.Module):
             mask: (B, T + L), False for padding of the target.  memory_mask: (B, M), False for padding of the source.
         """
         end = caches[0].keys.shape[2] + x.shape[1]  # T + L
-        sees = causal_mask(end, x.device)[:, end - x.shape[1] :]  # (1, L, T + L)
+        visible = causal_mask(end, x.device)[:, end - x.shape[1] :]  # (1, L, T + L)
         if mask is not None:
-            sees = sees & mask.unsqueeze(1)  # (B, L, T + L)
+            visible = visible & mask.unsqueeze(1)  # (B, L, T + L)
         attentions, cross_attentions = [], []
         for block, cache in zip(self.blocks, caches, strict=True):
-            x, weights, cross_weights = block(x, cache, sees, memory_mask, output_attentions)
+            x, weights, cross_weights = block(x, cache, visible, memory_mask, output_attentions)
             attentions.append(weights)
             cross_attentions.append(cross_weights)
         if not output_attentions:

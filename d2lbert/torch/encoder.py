@@ -1,4 +1,4 @@
-"""The encoder half of the Transformer (Vaswani et al. 2017), the part that BERT is made of.
+"""The encoder half of the Transformer (Vaswani et al. 2017), which BERT is made of.
 
 The decoder half is in ``decoder.py``, the whole model in ``transformer.py``.
 
@@ -54,7 +54,11 @@ class SinusoidalPositions(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, first: int = 0) -> Tensor:
-        """Add L positions to x (B, L, D), from position ``first`` on."""
+        """Add the encodings of L positions, from ``first`` on, to x (B, L, D).
+
+        Raises:
+            ValueError: the table has too few positions.
+        """
         end = first + x.shape[1]
         if end > len(self.table):
             raise ValueError(f"input of length {end} is longer than the table of {len(self.table)} positions")
@@ -64,7 +68,7 @@ class SinusoidalPositions(nn.Module):
 class FeedForward(nn.Module):
     """The position-wise network (Vaswani et al. 2017, section 3.3): expand to F, activate, project back to D.
 
-    The same two layers act on every position by themselves, so they are two convolutions of width one.
+    The same two layers act on each position separately, so they are two convolutions of width one.
     """
 
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str = "relu") -> None:
@@ -78,8 +82,8 @@ class FeedForward(nn.Module):
         return self.project(self._activate(self.expand(x)))  # (B, L, D) -> (B, L, F) -> (B, L, D)
 
     def _activate(self, hidden: Tensor) -> Tensor:
-        # Without a gradient nobody needs the input of the activation again: writing over it saves the largest
-        # array of the block, which is 5 % of the time of BERT-base.
+        # Without gradients the input of the activation is not needed again: overwriting it saves the largest array of
+        # the block, which is 5 % of the time of BERT-base.
         return (ACTIVATIONS if torch.is_grad_enabled() else _IN_PLACE)[self.activation](hidden)
 
 
@@ -111,7 +115,7 @@ class TransformerEncoderBlock(nn.Module):
         Args:
             x: (B, L, D).  mask: (B, M) or (B, L, M), True = keep.
             memory: (B, M, D), what x attends to; x itself by default.
-            cache: positions that stand before those of memory, see :meth:`MultiHeadAttention.forward`.
+            cache: positions that precede those of memory, see :meth:`MultiHeadAttention.forward`.
         """
         memory = x if memory is None else memory
         attended, weights = self.attention(x, memory, memory, mask, need_weights, cache)  # (B, L, D), (B, H, L, M)
@@ -121,7 +125,7 @@ class TransformerEncoderBlock(nn.Module):
 
 
 class PreNormEncoderBlock(TransformerEncoderBlock):
-    """The same with LayerNorm before each of the two (pre-LN), as in GPT-2; what is added stays as it is.
+    """The same block with LayerNorm before each of the two parts (pre-LN), as in GPT-2, and none on the residual path.
 
     x = x + MultiHead(n, n, n) with n = LayerNorm(x), then x = x + FFN(LayerNorm(x)) (Xiong et al. 2020).
     """
@@ -134,7 +138,7 @@ class PreNormEncoderBlock(TransformerEncoderBlock):
         memory: Tensor | None = None,
         cache: KeyValueCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the new hidden states and the weights; arguments are those of the post-LN block."""
+        """Return the new hidden states and the weights; the arguments are those of the post-LN block."""
         queries = self.attention_norm(x)
         memory = queries if memory is None else self.attention_norm(memory)
         attended, weights = self.attention(queries, memory, memory, mask, need_weights, cache)
@@ -144,7 +148,7 @@ class PreNormEncoderBlock(TransformerEncoderBlock):
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of encoder blocks. Vectors in, vectors out: embeddings are the caller's.
+    """A stack of encoder blocks. Vectors in, vectors out: the caller does the embedding.
 
     Args:
         sizes: of every block.
@@ -155,7 +159,7 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         block = PreNormEncoderBlock if sizes.norm_first else TransformerEncoderBlock
         self.blocks = nn.ModuleList(block(sizes) for _ in range(num_layers))
-        # A pre-LN stack ends in a sum of everything before; it wants one LayerNorm more.
+        # A pre-LN stack ends in a sum that is not normalised, so it needs one more LayerNorm.
         self.norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps) if sizes.norm_first else nn.Identity()
 
     def layers(self) -> list[TransformerEncoderBlock]:
@@ -183,11 +187,11 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward_at(self, x: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
-        """Return the last hidden states of some positions alone, (B, S, D); the last block is computed for no others.
+        """Return the last hidden states (B, S, D) of some positions; the last block is computed for no others.
 
         Args:
             x, mask: as for :meth:`forward`.
-            positions: (B, S), columns of each row.
+            positions: (B, S), the columns in each row.
         """
         *blocks, last = self.layers()
         for block in blocks:
@@ -198,7 +202,7 @@ class TransformerEncoder(nn.Module):
         return self.norm(x)
 
     def start(self, x: Tensor) -> list[KeyValueCache]:
-        """Return an empty cache for every layer, for rows like those of x (B, L, D)."""
+        """Return an empty cache for every layer, for as many rows as x (B, L, D) has."""
         return [block.attention.empty_cache(x) for block in self.layers()]
 
     def extend(self, x: Tensor, mask: Tensor, caches: Sequence[KeyValueCache]) -> Tensor:
@@ -213,12 +217,12 @@ class TransformerEncoder(nn.Module):
 
 
 def select_positions(x: Tensor, positions: Tensor) -> Tensor:
-    """Return rows of a (B, L, E) array at positions (B, S): (B, S, E)."""
+    """Return the vectors of x (B, L, E) at positions (B, S): (B, S, E)."""
     return x.gather(1, positions.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
 
 
 def initialize(module: nn.Module, standard_deviation: float) -> None:
-    """Give linear layers and embeddings normal weights, zero biases; LayerNorm starts as the identity.
+    """Give linear layers and embeddings normally distributed weights and zero biases; LayerNorm starts as the identity.
 
     Apply it with ``model.apply``; the standard deviation is 0.02 in BERT.
     """
@@ -232,5 +236,5 @@ def initialize(module: nn.Module, standard_deviation: float) -> None:
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Return how many numbers training can change, each shared tensor counted once."""
+    """Return the number of trainable parameters; a shared tensor counts once."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)

@@ -1,6 +1,6 @@
-"""Model folders, ``config.json`` and ``model.safetensors``: under our own parameter names, or Hugging Face's.
+"""Model folders, ``config.json`` and ``model.safetensors``, under our own parameter names or Hugging Face's.
 
-What reads and writes files is imported where it is used, so that a network can be read, built and run without it.
+What reads and writes files is imported where it is used, so that a network can be built and run without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def save_model(model: Any, folder: str | Path) -> None:
-    """Write the configuration and the parameters of a model, each file atomically; shared tensors once."""
+    """Write the configuration and the parameters of a model, each file atomically, each shared tensor once."""
     from d2lbert.weights.folder import write_folder
 
     write_folder(folder, model.config, to_arrays(dict(model.named_parameters())))
@@ -44,7 +44,7 @@ def load_model(model_class: type[Model], config_class: Any, folder: str | Path) 
 
 
 def to_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Return tensors as arrays of NumPy, in float32."""
+    """Return tensors as NumPy arrays, in float32."""
     return {name: value.detach().float().cpu().numpy() for name, value in tensors.items()}
 
 
@@ -57,7 +57,7 @@ def load_named(module: nn.Module, names: Mapping[str, str], tensors: Mapping[str
     """Load some parameters of a module from the tensors of a file.
 
     Args:
-        names: our name of each -> its name in the file.
+        names: our name of each parameter -> its name in the file.
         origin: the folder, for messages.
 
     Raises:
@@ -66,14 +66,14 @@ def load_named(module: nn.Module, names: Mapping[str, str], tensors: Mapping[str
     from d2lbert.weights.folder import select
 
     shapes = shapes_of(module.state_dict())
-    chosen = select(tensors, names, {name: shapes[name] for name in names}, origin)
-    module.load_state_dict({name: torch.from_numpy(array) for name, array in chosen.items()}, strict=False)
+    selected = select(tensors, names, {name: shapes[name] for name in names}, origin)
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in selected.items()}, strict=False)
 
 
 def named_arrays(module: nn.Module, names: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Return some parameters of a module under their names in a file; ``names`` as in :func:`load_named`."""
     state = module.state_dict()
-    return {names[ours]: array for ours, array in to_arrays({ours: state[ours] for ours in names}).items()}
+    return {names[name]: array for name, array in to_arrays({name: state[name] for name in names}).items()}
 
 
 class HuggingFaceFolder(nn.Module, ABC):
@@ -89,9 +89,9 @@ class HuggingFaceFolder(nn.Module, ABC):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a name of the zoo.
+        """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a named one of the zoo.
 
-        Other heads in the file are left aside. Where a BERT without a head has a pooler and the file has none, one
+        Other heads in the file are ignored. If a BERT without a head has a pooler and the file has none, the pooler
         starts at random, with a warning.
 
         Raises:
@@ -106,19 +106,19 @@ class HuggingFaceFolder(nn.Module, ABC):
         return model.eval()
 
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
-        """Return the tensors of a file, with those that it may lack."""
+        """Return the tensors of a file, completed by those that it may lack."""
         return tensors
 
     @abstractmethod
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
-        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+        """Load NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
 
     @abstractmethod
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
 
     def folder_fields(self) -> dict[str, Any]:
-        """Return what ``config.json`` holds beside the sizes."""
+        """Return the fields of ``config.json`` besides the sizes."""
         return {}
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -29,8 +29,8 @@ class _BertWithHead(nn.Module):
     """What the heads share: an encoder, dropout, one linear layer, and folders that ``transformers`` reads.
 
     The encoder may be an ALBERT or a DistilBERT. In a file the head is then named after it, such as
-    ``AlbertForSequenceClassification``. One difference to ``transformers`` concerns training alone: the rate of dropout
-    before the last layer is ``hidden_dropout_prob`` for all.
+    ``AlbertForSequenceClassification``. Differs from ``transformers`` in training alone: the rate of dropout before the
+    last layer is ``hidden_dropout_prob`` for all encoders.
 
     Args:
         bert: the encoder, pretrained or not.
@@ -52,7 +52,8 @@ class _BertWithHead(nn.Module):
         """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
 
         Raises:
-            UserError: damaged label names in ``config.json``, another head, none in the weights, or they do not fit.
+            UserError: ``config.json`` names another head or has damaged label names, or the weights have no head or do
+                not fit.
         """
         from d2lbert.weights.folder import CONFIG_FILE, read_tensors
         from d2lbert.zoo.folders import locate
@@ -89,10 +90,10 @@ class _BertWithHead(nn.Module):
 
     @classmethod
     def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        """Return the label names of a ``config.json``, in the order of the logits.
+        """Return the label names in a ``config.json``, in the order of the logits.
 
-        ``transformers`` leaves them out where they are the usual ones, LABEL_0 and LABEL_1. Then the layer in the file
-        tells how many there are.
+        ``transformers`` leaves them out if they are the default ones, LABEL_0 and LABEL_1. Then the size of the layer
+        in the file tells how many there are.
         """
         names = _check_head(path, cls.__name__).get("id2label")
         if names is None:
@@ -107,16 +108,16 @@ class _BertWithHead(nn.Module):
         return [str(names[str(index)]) for index in range(len(names))]
 
     def _optional_tensors(self) -> dict[str, np.ndarray]:
-        """Return tensors that a file may lack, with the values to take then."""
+        """Return the tensors that a file may lack, with the values to use instead."""
         return {}
 
     def _more_fields(self) -> dict[str, object]:
-        """Return fields of ``config.json`` beside the label names."""
+        """Return more fields of ``config.json``, besides the label names."""
         return {}
 
 
 class _BertWithPooledHead(_BertWithHead):
-    """A head on the pooled vector of each text. Where the encoder has no pooler, the head brings a layer of its own."""
+    """A head on the pooled vector of each text. If the encoder has no pooler, the head has a layer in its place."""
 
     def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
         super().__init__(bert, labels)
@@ -134,7 +135,7 @@ class _BertWithPooledHead(_BertWithHead):
     def forward(
         self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """Return logits (N, C). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
+        """Return logits (N, C). The arguments are those of :meth:`BertModel.forward`; rows may be packed."""
         pooled = self.bert.forward_pooled(token_ids, segment_ids, mask)  # (N, D)
         return self.classifier(self.dropout(self.pre_classifier(pooled)))
 
@@ -144,8 +145,8 @@ class BertForSequenceClassification(_BertWithPooledHead):
 
     Args:
         bert: the encoder, pretrained or not.
-        labels: the names of the C labels, in the order of the logits. One name alone makes a regression: the one
-            output is a number, and ``transformers`` takes it for one as well.
+        labels: the names of the C labels, in the order of the logits. A single name makes it a regression, here and in
+            ``transformers``: the one output is a number.
     """
 
     def _more_fields(self) -> dict[str, object]:
@@ -161,7 +162,7 @@ class _BertWithTokenHead(_BertWithHead):
     def forward(
         self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """Return logits (B, L, C). Arguments are those of :meth:`BertModel.forward`; packed rows are welcome."""
+        """Return logits (B, L, C). The arguments are those of :meth:`BertModel.forward`; rows may be packed."""
         sequence = self.bert(token_ids, segment_ids, mask).sequence  # (B, L, D)
         return self.classifier(self.dropout(sequence))
 
@@ -200,7 +201,7 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
 
         Raises:
-            UserError: as for the other heads, or ``null_threshold`` is no number.
+            UserError: as for the other heads, or ``null_threshold`` is not a number.
         """
         from d2lbert.weights.folder import CONFIG_FILE
         from d2lbert.zoo.folders import locate
@@ -222,10 +223,11 @@ class BertForQuestionAnswering(_BertWithTokenHead):
 
 
 class BertForMultipleChoice(_BertWithPooledHead):
-    """BERT with dropout and one number for each text, on its pooled vector (Devlin et al. 2019, section 4.4).
+    """BERT with dropout and one score for each text, from its pooled vector (Devlin et al. 2019, section 4.4).
 
-    A text is a premise with one of its choices. Which texts belong together the loss knows, not the model: in
-    ``transformers`` they are a dimension of the input, here they follow each other, and a question may have any number.
+    A text is a premise with one of its choices. The loss, not the model, knows which texts belong together. In
+    ``transformers`` the choices are a dimension of the input; here their texts follow each other, and a question may
+    have any number of choices.
 
     Args:
         bert: the encoder, pretrained or not.
@@ -246,13 +248,13 @@ class BertForMultipleChoice(_BertWithPooledHead):
 def _check_head(path: Path, head: str) -> dict[str, Any]:
     """Return the content of a ``config.json``; refuse one that names another head."""
     config = read_json(path)
-    found = str((config.get("architectures") or [head])[0])
-    if _head_of(found) and _head_of(found) != _head_of(head):
-        wanted = found.removesuffix(_head_of(found)) + _head_of(head)
-        raise UserError(f"{path} is of {found}, not of {wanted}: use the task that it was fine-tuned for")
+    architecture = str((config.get("architectures") or [head])[0])
+    if _head_of(architecture) and _head_of(architecture) != _head_of(head):
+        expected = architecture.removesuffix(_head_of(architecture)) + _head_of(head)
+        raise UserError(f"{path} is of {architecture}, not of {expected}: use the task that it was fine-tuned for")
     return config
 
 
 def _head_of(architecture: str) -> str:
-    """Return what follows the encoder's name, such as ``ForTokenClassification``; nothing for an encoder alone."""
+    """Return what follows the encoder's name, such as ``ForTokenClassification``; "" for an encoder without a head."""
     return architecture[architecture.find("For") :] if "For" in architecture else ""

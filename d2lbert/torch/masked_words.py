@@ -1,4 +1,4 @@
-"""What a model with a head for masked words can be asked: what fits into a gap, and how likely a text is.
+"""Use a model with a head for masked words: predict what fits a gap, and score how likely a text is.
 
 Shape legend: T tokens of a text, V vocabulary.
 """
@@ -22,16 +22,16 @@ from d2lbert.torch.bert import first_positions
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import to_tensors
 
-_COPIES = 128  # texts of a batch
+_BATCH_SIZE = 128  # masked copies in a batch
 
 
 class _Gap(NamedTuple):
-    """An input with a mask, the place that is asked for, and what should stand there."""
+    """An input with a mask, the position to predict, and the token that belongs there."""
 
     encoding: Encoding
-    place: int
-    answer: int
-    text: int  # which text it was made from
+    position: int
+    target: int
+    text: int  # index of the text that it was made from
 
 
 class Likelihood(NamedTuple):
@@ -39,7 +39,7 @@ class Likelihood(NamedTuple):
 
     Fields:
         log_probability: the sum over its tokens of log p(token | all other tokens), in nats.
-        tokens: how many there are, [CLS] and [SEP] not counted.
+        tokens: the number of tokens, without [CLS] and [SEP].
     """
 
     log_probability: float
@@ -47,26 +47,27 @@ class Likelihood(NamedTuple):
 
 
 def fill_masks(model: BertForPretraining, tokenizer: WordPiece, text: str, k: int = 5) -> list[list[tuple[str, float]]]:
-    """Return for each ``[MASK]`` of a text the k pieces that fit best, each with its probability, the best first.
+    """Return the k most likely pieces for each ``[MASK]`` of a text, each with its probability, best first.
 
     Raises:
         UserError: there is no ``[MASK]``, or the text is longer than the model takes.
     """
     encoding = tokenizer.encode(text)
     mask_id = tokenizer.token_to_id[MASK]
-    places = [place for place, token in enumerate(encoding.ids) if token == mask_id]
-    if not places:
+    positions = [position for position, token in enumerate(encoding.ids) if token == mask_id]
+    if not positions:
         raise UserError(f"the text {text[:40]!r} has no {MASK}: write one where a word is to be guessed")
     longest = model.config.max_position_embeddings
     if len(encoding) > longest:
         raise UserError(f"the text has {len(encoding)} tokens, but the model takes {longest}: give a shorter one")
-    log_probabilities = _log_probabilities(model, [_Gap(encoding, place, mask_id, 0) for place in places])  # (gaps, V)
-    found = []
+    gaps = [_Gap(encoding, position, mask_id, 0) for position in positions]
+    log_probabilities = _log_probabilities(model, gaps)  # (gaps, V)
+    predictions = []
     for row in log_probabilities:
         best = row.topk(min(k, len(row)))
         pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
-        found.append([(tokenizer.vocab[token], probability) for token, probability in pairs])
-    return found
+        predictions.append([(tokenizer.vocab[token], probability) for token, probability in pairs])
+    return predictions
 
 
 def pseudo_log_likelihoods(
@@ -74,14 +75,15 @@ def pseudo_log_likelihoods(
 ) -> list[Likelihood]:
     """Score texts by masking one token at a time (Salazar et al. 2020, equation 2).
 
-    A masked model gives no probability of a whole text. The sum over the tokens of log p(token | all others) takes its
-    place: T texts with one mask each stand for a text of T tokens.
+    A masked model gives no probability of a whole text. The sum over the tokens of log p(token | all others) replaces
+    it. A text of T tokens needs T copies, each with one mask.
 
     Args:
-        max_length: longer texts are cut after so many tokens; the model's longest input by default.
+        max_length: longer texts are cut after this many tokens, [CLS] and [SEP] included; by default as many as the
+            model takes.
 
     Raises:
-        UserError: nothing of a text is left, because it holds only signs that the tokenizer drops.
+        UserError: a text is empty, or has only characters that the tokenizer drops.
     """
     longest = max_length or model.config.max_position_embeddings
     encodings = tokenizer.encode_batch(texts, max_length=longest)
@@ -90,10 +92,10 @@ def pseudo_log_likelihoods(
             raise UserError(f"the text {text[:40]!r} holds nothing that the tokenizer keeps: give at least one word")
     sums = [0.0] * len(texts)
     gaps = _gaps(encodings, tokenizer.token_to_id[MASK])
-    while chunk := list(islice(gaps, _COPIES)):
-        answers = torch.tensor([gap.answer for gap in chunk])
-        found = _log_probabilities(model, chunk).gather(1, answers.unsqueeze(1)).squeeze(1)  # (gaps,)
-        for gap, value in zip(chunk, found.tolist(), strict=True):
+    while chunk := list(islice(gaps, _BATCH_SIZE)):
+        targets = torch.tensor([gap.target for gap in chunk])
+        values = _log_probabilities(model, chunk).gather(1, targets.unsqueeze(1)).squeeze(1)  # (gaps,)
+        for gap, value in zip(chunk, values.tolist(), strict=True):
             sums[gap.text] += value
     counts = [sum(not special for special in encoding.special) for encoding in encodings]
     return [Likelihood(value, count) for value, count in zip(sums, counts, strict=True)]
@@ -101,17 +103,17 @@ def pseudo_log_likelihoods(
 
 def pseudo_perplexity(likelihoods: Sequence[Likelihood]) -> float:
     """Return the exponential of the mean of -log p over all tokens (Salazar et al. 2020, equation 4)."""
-    tokens = sum(one.tokens for one in likelihoods)
-    return math.exp(-sum(one.log_probability for one in likelihoods) / tokens)
+    tokens = sum(likelihood.tokens for likelihood in likelihoods)
+    return math.exp(-sum(likelihood.log_probability for likelihood in likelihoods) / tokens)
 
 
 def _gaps(encodings: Sequence[Encoding], mask_id: int) -> Iterator[_Gap]:
     """Yield each text once for each of its tokens, with that token masked."""
     for text, encoding in enumerate(encodings):
-        for place, special in enumerate(encoding.special):
+        for position, special in enumerate(encoding.special):
             if not special:
-                ids = [*encoding.ids[:place], mask_id, *encoding.ids[place + 1 :]]
-                yield _Gap(dataclasses.replace(encoding, ids=ids), place, encoding.ids[place], text)
+                ids = [*encoding.ids[:position], mask_id, *encoding.ids[position + 1 :]]
+                yield _Gap(dataclasses.replace(encoding, ids=ids), position, encoding.ids[position], text)
 
 
 @torch.inference_mode()
@@ -119,5 +121,5 @@ def _log_probabilities(model: BertForPretraining, gaps: Sequence[_Gap]) -> Tenso
     """Return log p of every piece at each gap, (gaps, V), on the CPU."""
     batch = pack([gap.encoding for gap in gaps], pad_id=model.config.pad_token_id)
     rows = to_tensors(batch, model.decoder_bias.device)
-    positions = first_positions(rows) + torch.tensor([gap.place for gap in gaps], device=model.decoder_bias.device)
+    positions = first_positions(rows) + torch.tensor([gap.position for gap in gaps], device=model.decoder_bias.device)
     return model(rows, masked_positions=positions).token_logits.float().log_softmax(-1).cpu()

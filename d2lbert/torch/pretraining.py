@@ -1,4 +1,4 @@
-"""BERT with the two heads it is pretrained with (Devlin et al. 2019, section 3.1): masked words and next sentence.
+"""BERT with its two pretraining heads, for masked words and the next sentence (Devlin et al. 2019, section 3.1).
 
 Shape legend: B rows of a batch, L length of a row, D hidden size, V vocabulary, N texts (pairs), P masked tokens.
 """
@@ -19,7 +19,7 @@ from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.encoder import ACTIVATIONS, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
 
-# Our name on the left, Hugging Face's on the right. The weight of the decoder is that of the word embeddings.
+# Our name on the left, Hugging Face's on the right. The decoder's weight is that of the word embeddings.
 _HEAD_NAMES = {
     "dense.weight": "cls.predictions.transform.dense.weight",
     "dense.bias": "cls.predictions.transform.dense.bias",
@@ -29,14 +29,14 @@ _HEAD_NAMES = {
     "next_sentence.weight": "cls.seq_relationship.weight",
     "next_sentence.bias": "cls.seq_relationship.bias",
 }
-_DECODER_BIAS = "cls.predictions.decoder.bias"  # another name of the same numbers; a file may hold either
+_DECODER_BIAS = "cls.predictions.decoder.bias"  # another name of the same tensor; a file may have either
 
 
 class BertForPretraining(HuggingFaceFolder):
     """BERT with a head for masked words and one for the next sentence.
 
     The first is a dense layer, the activation, LayerNorm, and the transposed word embeddings with a bias. It is
-    computed at the masked positions alone, and so is the last block: nobody asks for the other 85 %.
+    computed only at the masked positions, and so is the last block: the other 85 % are not needed.
 
     Args:
         config: the sizes.
@@ -65,10 +65,10 @@ class BertForPretraining(HuggingFaceFolder):
         *,
         masked_positions: Tensor | None = None,
     ) -> PretrainingOutput[Tensor]:
-        """Return the logits of both heads. Packed rows are welcome.
+        """Return the logits of both heads. Rows may be packed.
 
         Args:
-            masked_positions: (P,) row times L plus column of each token to predict; all tokens by default.
+            masked_positions: (P,), row times L plus column of each token to predict; all tokens by default.
             The others are those of :meth:`BertModel.forward`.
         """
         rows = Rows.of(token_ids, segment_ids, mask)
@@ -85,12 +85,12 @@ class BertForPretraining(HuggingFaceFolder):
         return self(rows, masked_positions=positions).objectives
 
     def token_logits(self, states: Tensor) -> Tensor:
-        """Map hidden states (..., D) to scores of every piece (..., V)."""
+        """Map hidden states (..., D) to logits over the vocabulary, (..., V)."""
         hidden = self.norm(self.activation(self.dense(states)))
         return functional.linear(hidden, self.bert.embeddings.word.weight, self.decoder_bias)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
-        """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
+        """Load NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         if _DECODER_BIAS in tensors:
             tensors = {_HEAD_NAMES["decoder_bias"]: tensors[_DECODER_BIAS], **tensors}
         self.bert.load_tensors(tensors, origin)
@@ -102,11 +102,11 @@ class BertForPretraining(HuggingFaceFolder):
         return encoder | named_arrays(self, _HEAD_NAMES)
 
     def folder_fields(self) -> dict[str, Any]:
-        """Return what ``config.json`` holds beside the sizes."""
+        """Return the fields of ``config.json`` besides the sizes."""
         return {"architectures": ["BertForPreTraining"], "tie_word_embeddings": True}
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
-        """Write a folder that ``transformers.BertForPreTraining`` loads; ``half`` stores 16 bits a number."""
+        """Write a folder that ``transformers.BertForPreTraining`` loads; ``half`` stores numbers in 16 bits."""
         from d2lbert.weights.folder import write_folder
 
         dtype = np.float16 if half else np.float32

@@ -1,8 +1,8 @@
 """Look into a trained encoder: the vectors of words after each layer, linear probes with controls, attention rollout.
 
-A probe is a small classifier on frozen vectors. If it finds a word's part of speech, the vectors hold it. But a probe
-can also learn its labels by heart, word by word; a control task measures how well it does that alone (Hewitt and Liang
-2019).
+A probe is a small classifier on frozen vectors. If it predicts a word's part of speech, the vectors encode it. But a
+probe can also memorise the label of each word; a control task measures how well it does with memory alone (Hewitt and
+Liang 2019).
 
 Shape legend: N words, B texts, H heads, L length, D hidden size.
 """
@@ -30,10 +30,16 @@ def word_vectors(
     device: torch.device | str = "cpu",
     batch_size: int = 64,
 ) -> list[np.ndarray]:
-    """Return for each sentence the vectors of its words, after the embeddings and after each block.
+    """Return the vectors of the words of each sentence, after the embeddings and after each block.
 
-    Each array is (layers + 1, words, D). A word of several pieces gets the mean of their vectors; one of which the
-    tokenizer keeps nothing, such as a sign without width, has none and is filled with NaN.
+    Args:
+        model: set to evaluation and moved to ``device``.
+        sentences: each a sequence of words.
+        batch_size: sentences in a batch.
+
+    Returns:
+        For each sentence (layers + 1, words, D). The vector of a word of several pieces is the mean of theirs. A word
+        of which the tokenizer keeps nothing, such as a zero-width character, has none: its vector is all NaN.
 
     Raises:
         UserError: a sentence is longer than the model takes.
@@ -43,32 +49,37 @@ def word_vectors(
     longest = model.config.max_position_embeddings
     vectors = []
     for begin in range(0, len(encodings), batch_size):
-        chosen = encodings[begin : begin + batch_size]
-        if max(map(len, chosen)) > longest:
-            raise UserError(f"a sentence has {max(map(len, chosen))} tokens, but the model takes {longest}: split it")
-        batch = pack(chosen, pad_id=model.config.pad_token_id)
+        group = encodings[begin : begin + batch_size]
+        if max(map(len, group)) > longest:
+            raise UserError(f"a sentence has {max(map(len, group))} tokens, but the model takes {longest}: split it")
+        batch = pack(group, pad_id=model.config.pad_token_id)
         states = torch.stack(model(to_tensors(batch, device), output_hidden_states=True).hidden_states).cpu()
-        for number, (row, column) in enumerate(batch.starts.tolist()):
-            encoding = chosen[number]
+        for index, (row, column) in enumerate(batch.starts.tolist()):
+            encoding = group[index]
             text = states[:, row, column : column + len(encoding)]  # (layers + 1, L, D)
-            places = _places(encoding, sentences[begin + number])
-            vectors.append(torch.stack([text[:, one].mean(1) for one in places], dim=1).numpy())  # of none: NaN
+            positions = _piece_positions(encoding, sentences[begin + index])
+            # The mean over no pieces is NaN.
+            vectors.append(torch.stack([text[:, pieces].mean(1) for pieces in positions], dim=1).numpy())
     return vectors
 
 
-def _places(encoding: Encoding, words: Sequence[str]) -> list[list[int]]:
-    """Return the places of each word's pieces."""
-    places, start = [], 0
+def _piece_positions(encoding: Encoding, words: Sequence[str]) -> list[list[int]]:
+    """Return the positions of the pieces of each word."""
+    positions, start = [], 0
     for word in words:
-        places.append(encoding.tokens_between(start, start + len(word)))
+        positions.append(encoding.tokens_between(start, start + len(word)))
         start += len(word) + 1
-    return places
+    return positions
 
 
 def probe_accuracy(train: tuple[np.ndarray, Sequence[str]], test: tuple[np.ndarray, Sequence[str]]) -> float:
-    """Fit a linear classifier on vectors (N, D) with their labels; return the share of test labels that it finds.
+    """Fit a linear classifier and return its accuracy on the test set, a fraction.
 
-    The vectors are scaled to mean 0 and deviation 1 over the training words, so that no layer has an advantage by size.
+    The vectors are scaled to mean 0 and standard deviation 1 over the training words, so that no layer gains from the
+    size of its vectors.
+
+    Args:
+        train, test: vectors (N, D) with the label of each.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -80,30 +91,32 @@ def probe_accuracy(train: tuple[np.ndarray, Sequence[str]], test: tuple[np.ndarr
 
 
 def control_labels(words: Sequence[str], labels: Sequence[str], seed: int = 0) -> dict[str, str]:
-    """Return a label for every different word, drawn at random with the frequencies of the true labels.
+    """Return a random label for every distinct word, drawn with the frequencies of the true labels.
 
-    A probe can find such labels only by telling words apart, not by anything that the labels mean (Hewitt and Liang
+    A probe can predict such labels only by telling words apart, not by anything that the labels mean (Hewitt and Liang
     2019, section 2). Its accuracy on the true labels minus that on these is called selectivity.
 
     Args:
-        words: every word that will be asked for, of training and test; capitals count.
-        labels: the true labels, whose frequencies are taken.
+        words: every word of training and test; upper and lower case differ.
+        labels: the true labels, which give the frequencies.
+        seed: of the draw.
     """
-    kinds, counts = np.unique(np.asarray(labels), return_counts=True)
-    different = sorted(set(words))
-    drawn = np.random.default_rng(seed).choice(kinds, size=len(different), p=counts / counts.sum())
-    return dict(zip(different, drawn.tolist(), strict=True))
+    names, counts = np.unique(np.asarray(labels), return_counts=True)
+    distinct = sorted(set(words))
+    drawn = np.random.default_rng(seed).choice(names, size=len(distinct), p=counts / counts.sum())
+    return dict(zip(distinct, drawn.tolist(), strict=True))
 
 
 def attention_rollout(attentions: Sequence[Tensor]) -> Tensor:
-    """Return how much of each token reaches each place through all blocks, (B, L, L): rows ask, and add up to 1.
+    """Return how much of each token reaches each position through all blocks, (B, L, L).
 
-    The mean over heads of a block's attention is mixed half and half with the identity, for the residual connection,
-    and the blocks are multiplied (Abnar and Zuidema 2020, section 3). It follows attention alone: what the feed-forward
-    networks and the values' sizes do is left out.
+    Row i holds the weights of the tokens at position i and sums to 1. For each block, the mean of its attention over
+    heads is mixed half and half with the identity, for the residual connection; then the blocks are multiplied (Abnar
+    and Zuidema 2020, section 3). Rollout follows attention alone: it ignores the feed-forward networks and the sizes of
+    the values.
 
     Args:
-        attentions: of all blocks, the first first, each (B, H, L, L), without packing.
+        attentions: the weights of all blocks, from first to last, each (B, H, L, L), of rows that are not packed.
     """
     length = attentions[0].shape[-1]
     identity = torch.eye(length, device=attentions[0].device)

@@ -1,12 +1,12 @@
 """Two smaller relatives of BERT: ALBERT (Lan et al. 2020) and DistilBERT (Sanh et al. 2019).
 
-ALBERT is a BERT with narrow embeddings, and one block that all layers share. Two changes, both to save parameters: the
-word embeddings have E numbers a piece, far fewer than D, and one matrix (E, D) widens them: V E + E D parameters
-instead of V D (section 3.1, factorised embedding parameterisation). And each layer runs the same block, so that 12
-layers have the parameters of one. It saves memory, not time: every layer is still computed.
+ALBERT is a BERT with two changes, both to save parameters. The word embeddings have size E, far smaller than D, and one
+matrix (E, D) widens them: V E + E D parameters instead of V D (section 3.1, factorised embedding parameterisation). And
+all layers share one block, so that 12 layers have the parameters of one. This saves memory, not time: every layer is
+still computed.
 
-DistilBERT is every second block of BERT, without segments and pooler. It was trained to give the answers of BERT-base,
-its teacher, and started from the teacher's blocks.
+DistilBERT is every second block of BERT, without segments and pooler. It started from the blocks of BERT-base, its
+teacher, and was trained to give the teacher's outputs.
 
 Shape legend: B rows of a batch, L length of a row, D hidden size, E embedding size, V vocabulary.
 """
@@ -45,12 +45,12 @@ class AlbertEmbeddings(BertEmbeddings):
 
 
 class SharedEncoder(TransformerEncoder):
-    """A stack of fewer blocks than layers: each block serves as many layers that follow each other (section 3.1).
+    """A stack with fewer blocks than layers: each block serves the same number of consecutive layers (section 3.1).
 
     Args:
         sizes: of every block.
         num_layers: how many times the vectors pass through a block.
-        num_groups: how many blocks there are; it divides ``num_layers``.
+        num_groups: the number of blocks, which divides ``num_layers``.
     """
 
     def __init__(self, sizes: BlockSizes, num_layers: int, num_groups: int) -> None:
@@ -65,8 +65,8 @@ class SharedEncoder(TransformerEncoder):
 class AlbertModel(BertModel):
     """ALBERT without a head. Input, output and packed rows are those of :class:`~d2lbert.torch.bert.BertModel`.
 
-    Differs from ``transformers`` in training alone, where the rate of dropout is not 0 as it is in version 2: there is
-    dropout on the feed-forward network's output, too, as in BERT.
+    Differs from ``transformers`` in training alone, and only if the rate of dropout is above 0 (in version 2 it is 0):
+    the output of the feed-forward network has dropout, too, as in BERT.
 
     Args:
         config: the sizes. Weights start at random; :meth:`from_pretrained` loads trained ones.
@@ -95,7 +95,7 @@ class DistilBertEmbeddings(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> Tensor:
-        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D). Segments are not looked at."""
+        """Map ids, each (B, L) or broadcastable to it, to vectors (B, L, D). Segments are ignored."""
         return self.dropout(self.norm(self.word(token_ids) + self.position(position_ids)))
 
 
@@ -122,5 +122,5 @@ _RELATIVES: dict[str, type[BertModel]] = {"albert": AlbertModel, "distilbert": D
 
 
 def encoder_class(model_type: str) -> type[BertModel]:
-    """Return the class for a ``model_type`` of ``config.json``; BERT for one that is unknown, which will refuse it."""
+    """Return the class for a ``model_type`` in ``config.json``; for an unknown one BERT, which will refuse it."""
     return _RELATIVES.get(model_type, BertModel)

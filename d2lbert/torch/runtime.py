@@ -1,4 +1,4 @@
-"""Where and how a run takes place: device, precision, seed, batches as tensors."""
+"""How a run executes: device, precision, seed, and batches as tensors."""
 
 from __future__ import annotations
 
@@ -25,31 +25,36 @@ _Item = TypeVar("_Item")
 
 
 def best_device() -> torch.device:
-    """Return the GPU if there is one, else the processor."""
+    """Return the GPU if there is one, else the CPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def autocast(device: torch.device | str, precision: str) -> torch.autocast:
-    """Return the context in which forward passes of a training run; weights, moments and losses stay in float32.
+    """Return the context for the forward passes of training; weights, moments and losses stay in float32.
 
-    In bfloat16 matrix products keep 8 digits of 24 and take about half the time, where the device has instructions for
-    them: NVIDIA GPUs since 2020, some processors (AVX512_BF16, AMX). ``auto`` uses it on an NVIDIA GPU alone, so that
-    the same seed gives the same numbers on every processor. Source: Micikevicius et al. 2018, with float16.
+    In bfloat16, matrix products keep 8 of 24 binary digits and take about half the time where the device has
+    instructions for them: NVIDIA GPUs since 2020, some CPUs (AVX512_BF16, AMX).
+
+    Args:
+        precision: ``float32``, ``bfloat16`` or ``auto``: bfloat16 on an NVIDIA GPU, else float32, so that the same seed
+            gives the same numbers on every CPU.
+
+    Source: Micikevicius et al. 2018, with float16.
     """
-    kind = torch.device(device).type
-    reduced = precision == "bfloat16" or (precision == "auto" and kind == "cuda")
-    return torch.autocast(kind, dtype=torch.bfloat16, enabled=reduced)
+    device_type = torch.device(device).type
+    reduced = precision == "bfloat16" or (precision == "auto" and device_type == "cuda")
+    return torch.autocast(device_type, dtype=torch.bfloat16, enabled=reduced)
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Let ``torch.compile`` make kernels for each block of a model. Names and weights stay as they are.
+    """Compile each block of a model with ``torch.compile``. Names and weights stay as they are.
 
     Sizes are dynamic: the number of rows differs from batch to batch, and one kernel serves all.
 
     Raises:
-        UserError: there is no C++ compiler, which PyTorch needs for it.
+        UserError: there is no C++ compiler, which PyTorch needs for this.
     """
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         raise UserError("compiling needs a C++ compiler: install g++, name another in CXX, or leave --compile out")
@@ -69,7 +74,7 @@ def seed_everything(seed: int) -> None:
 def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> Rows[Tensor]:
     """Return the tensors of a batch on a device, for :meth:`d2lbert.torch.BertModel.forward` and the heads.
 
-    A padded batch needs only the mask; a packed one needs positions, sequence numbers and starts.
+    A padded batch needs only the mask. A packed one needs position ids, sequence ids and starts.
     """
     names = ["token_ids", "segment_ids"]
     names += ["position_ids", "sequence_ids", "starts"] if batch.packed else ["mask"]
@@ -77,25 +82,26 @@ def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> Rows[Tensor]
 
 
 def to_device(array: np.ndarray, device: torch.device | str) -> Tensor:
-    """Return an array as a tensor on a device. A GPU fetches it while it still computes: from pinned memory."""
+    """Return an array as a tensor on a device. Pinned memory lets a GPU compute while it copies."""
     tensor = torch.from_numpy(array)
     if torch.device(device).type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
-def ahead(items: Iterator[_Item], depth: int = 2) -> Iterator[_Item]:
-    """Yield the items of an iterator, which a thread works through up to ``depth`` items ahead.
+def prefetch(items: Iterator[_Item], depth: int = 2) -> Iterator[_Item]:
+    """Yield the items of an iterator, which a thread produces up to ``depth`` items ahead.
 
-    So batches are made while a GPU computes. The order stays, and an exception comes where its item would have come.
+    So batches are prepared while a GPU computes. The order stays the same, and an exception is raised where its item
+    would have come.
     """
     with ThreadPoolExecutor(1) as thread:
-        waiting = deque(thread.submit(_take, items) for _ in range(depth))
-        while taken := waiting.popleft().result():
-            waiting.append(thread.submit(_take, items))
-            yield from taken
+        pending = deque(thread.submit(_next_item, items) for _ in range(depth))
+        while ready := pending.popleft().result():
+            pending.append(thread.submit(_next_item, items))
+            yield from ready
 
 
-def _take(items: Iterator[_Item]) -> list[_Item]:
-    """Return the next item, or nothing at the end."""
+def _next_item(items: Iterator[_Item]) -> list[_Item]:
+    """Return the next item in a list, an empty one at the end."""
     return list(islice(items, 1))

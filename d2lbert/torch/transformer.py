@@ -22,12 +22,12 @@ from d2lbert.torch.folder import load_model, save_model
 
 @dataclass
 class TransformerState:
-    """Where decoding stands.
+    """The state of decoding between two steps.
 
     Fields:
         caches: one for each block.
         source_mask: (B, M), True = keep.
-        last: (B,), the token that the first step is given.
+        last: (B,), the token to start the first step from.
     """
 
     caches: list[BlockCache]
@@ -35,7 +35,7 @@ class TransformerState:
     last: Tensor
 
     def select(self, rows: Tensor) -> None:
-        """Keep some rows of the batch, in a new order; a row may come more than once."""
+        """Keep some rows of the batch, in a new order; a row may be repeated."""
         for cache in self.caches:
             cache.select(rows)
         self.last = self.last.index_select(0, rows)
@@ -44,7 +44,7 @@ class TransformerState:
 
 
 class Transformer(nn.Module):
-    """From the tokens of a source to scores for the tokens of a target.
+    """An encoder-decoder: from the tokens of a source to logits for the tokens of a target.
 
     Differs from the paper in that the projections of attention have biases, as in BERT and in torch.nn.
 
@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> TransformerOutput[Tensor]:
-        """Score every position of known targets at once (teacher forcing).
+        """Compute the logits of all positions of known targets at once (teacher forcing).
 
         Args:
             source_ids: (B, M).  target_ids: (B, L), each begins with the begin token.
@@ -109,7 +109,7 @@ class Transformer(nn.Module):
         return self._state(self.encode(source_ids, source_mask).sequence, source_ids, source_mask)
 
     def step(self, token_ids: Tensor, state: TransformerState) -> Tensor:
-        """Return scores (B, V) of the token that follows ``token_ids`` (B,), the last known; ``state`` moves on."""
+        """Return logits (B, V) of the token that follows ``token_ids`` (B,), the last known; ``state`` advances."""
         return self.output(self._decode(token_ids.unsqueeze(1), state).sequence[:, 0])
 
     def _state(self, memory: Tensor, source_ids: Tensor, source_mask: Tensor | None) -> TransformerState:
@@ -123,12 +123,12 @@ class Transformer(nn.Module):
         target_mask: Tensor | None = None,
         output_attentions: bool = False,
     ) -> DecoderOutput[Tensor]:
-        """Decode (B, L) ids that follow those in the state."""
+        """Decode ids (B, L) that follow those in the state."""
         x = self._embed(self.target_embedding, target_ids, state.caches[0].keys.shape[2])
         return self.decoder(x, state.caches, _keep(target_mask), state.source_mask, output_attentions)
 
     def _embed(self, embedding: nn.Embedding, token_ids: Tensor, first: int = 0) -> Tensor:
-        """Embed (B, L) ids at positions from ``first`` on: (B, L, D)."""
+        """Embed ids (B, L) at positions from ``first`` on: (B, L, D)."""
         length, longest = first + token_ids.shape[1], self.config.max_position_embeddings
         if length > longest:
             raise UserError(f"a sequence of {length} tokens, but the model has {longest} positions: shorten the text")

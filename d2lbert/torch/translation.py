@@ -1,4 +1,4 @@
-"""Training of models that turn one sequence into another, and their use: the Transformer and Seq2Seq as translators.
+"""Train models that turn one sequence into another, the Transformer and Seq2Seq, and translate with them.
 
 Shape legend: B pairs of a batch, M length of the source, L length of the target, V vocabulary of the target.
 """
@@ -35,14 +35,15 @@ _CHECKPOINTS = "checkpoints"
 def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoothing: float = 0.1) -> Tensor:
     """Return the mean loss of the real tokens, with smoothed labels (Vaswani et al. 2017, section 5.4).
 
-    The model is asked for 1 - smoothing of the probability on the right token and for the rest in equal parts on all
-    V tokens (Szegedy et al. 2016, section 7). It learns not to be sure, which costs perplexity and gains BLEU.
+    The target distribution puts 1 - smoothing on the right token and spreads the rest equally over all V tokens
+    (Szegedy et al. 2016, section 7). The model learns to be less certain, which costs perplexity and gains BLEU.
 
     Args:
         logits: (B, L, V).  target_ids: (B, L).  mask: (B, L), 1 for a token and 0 for padding.
+        smoothing: the fraction of the probability that is spread; 0 gives the cross-entropy, in nats.
     """
-    kept = mask.bool()
-    return functional.cross_entropy(logits[kept], target_ids[kept], label_smoothing=smoothing)
+    keep = mask.bool()
+    return functional.cross_entropy(logits[keep], target_ids[keep], label_smoothing=smoothing)
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,18 @@ def train_sequences(
 
     Args:
         model: a :class:`~d2lbert.torch.Transformer` or :class:`~d2lbert.torch.Seq2Seq`.
-        folder: where checkpoints and the best model go; None keeps nothing.
-        resume: go on from the folder's checkpoint. The outcome is that of a run without the break.
+        train, dev: encoded pairs.
+        folder: where checkpoints and the best model are saved; None saves nothing.
+        resume: continue from the checkpoint in the folder, to the same result as a run without the break.
         progress: show a bar on standard error.
 
     Returns:
-        A record for each look at the dev set: step, tokens predicted so far, seconds so far, mean training loss since
-        the last look, and ``dev_loss``, the mean of -log p over the tokens of the dev set, without smoothing. Its
-        lowest value decides which weights are best.
+        A record for each evaluation on the dev set: step, tokens predicted so far, seconds so far, mean training loss
+        since the last evaluation, and ``dev_loss``, the mean of -log p over the tokens of the dev set, without
+        smoothing. Its lowest value decides which weights are best.
 
     Raises:
-        UserError: a checkpoint to resume from is missing, damaged or of another run; or the loss is no number.
+        UserError: the checkpoint to resume from is missing, damaged or from another run, or the loss is not finite.
     """
     if resume and folder is None:
         raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
@@ -96,14 +98,14 @@ def train_sequences(
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
     batches, run = PairBatches(train, settings.tokens, settings.seed), _Run()
-    same = _identity(model, settings)
+    identity = _identity(model, settings)
     if resume and path is not None:
-        run = _resume(path, model, optimizer, same)
+        run = _resume(path, model, optimizer, identity)
     began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
     with progress_bar(settings.steps, run.step, progress) as bar:
         while run.step < settings.steps:
-            epoch, used = divmod(run.step, len(batches))
-            for batch in islice(batches.epoch(epoch), used, used + settings.steps - run.step):
+            epoch, first = divmod(run.step, len(batches))
+            for batch in islice(batches.epoch(epoch), first, first + settings.steps - run.step):
                 scale_rates(optimizer, inverse_square_root_decay(run.step, settings.warmup_steps))
                 losses += train_step(model, batch, optimizer, settings, device)
                 run.step += 1
@@ -111,11 +113,11 @@ def train_sequences(
                 bar.update()
                 if run.step % settings.evaluate_every == 0 or run.step == settings.steps:
                     run.seconds = time.perf_counter() - began
-                    _look(model, dev, run, float(losses), device)
+                    _evaluate(model, dev, run, float(losses), device)
                     losses.zero_()
                     bar.set_postfix_str(f"dev loss {run.history[-1]['dev_loss']:.3f}")
                     if path is not None:
-                        _keep(model, optimizer, run, same, path)
+                        _save(model, optimizer, run, identity, path)
     model.load_state_dict(run.best)
     model.eval()
     return run.history
@@ -123,7 +125,7 @@ def train_sequences(
 
 @dataclass
 class _Run:
-    """Where a run stands: steps, tokens and seconds so far, the records, and the best weights."""
+    """The state of a run: steps, tokens and seconds so far, the records, and the best weights."""
 
     step: int = 0
     tokens: int = 0
@@ -135,7 +137,7 @@ class _Run:
 def train_step(
     model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: Any
 ) -> Tensor:
-    """Take one step of gradient descent and return the loss."""
+    """Take one step of gradient descent and return the loss, a scalar."""
     model.train()
     source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
     logits = model(source_ids, target_ids[:, :-1], source_mask).logits  # (B, L - 1, V)
@@ -143,7 +145,7 @@ def train_step(
     return descend(loss, model, optimizer, settings.clip)
 
 
-def _look(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, device: Any) -> None:
+def _evaluate(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, device: Any) -> None:
     """Add a record to the history, and keep the weights if they are the best so far."""
     before = int(run.history[-1]["step"]) if run.history else 0
     loss = losses / (run.step - before)
@@ -175,22 +177,22 @@ def _tensors(batch: PairBatch, device: Any) -> list[Tensor]:
 
 
 def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
-    """What must be the same for a run to be gone on with. Only its end may change."""
+    """Return what must be the same when a run is resumed. Only the number of steps may change."""
     values = {name: value for name, value in asdict(settings).items() if name != "steps"}
     return {**model.config.to_dict(), **values}
 
 
-def _keep(model: Any, optimizer: torch.optim.Optimizer, run: _Run, same: dict[str, Any], folder: Path) -> None:
-    """Write the checkpoint, and the best model when it is the newest."""
+def _save(model: Any, optimizer: torch.optim.Optimizer, run: _Run, identity: dict[str, Any], folder: Path) -> None:
+    """Write a checkpoint, and the model if it is the best so far."""
     if run.history[-1]["dev_loss"] == min(record["dev_loss"] for record in run.history):
         model.save_pretrained(folder)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "run": vars(run)}
-    save_checkpoint(folder / _CHECKPOINTS, run.step, same, state)
+    save_checkpoint(folder / _CHECKPOINTS, run.step, identity, state)
 
 
-def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, same: dict[str, Any]) -> _Run:
-    """Bring model, optimiser and random generators to where the run stopped; return where that is."""
-    state = load_checkpoint(folder / _CHECKPOINTS, same)
+def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, identity: dict[str, Any]) -> _Run:
+    """Restore model, optimiser and random generators to where the run stopped, and return the state of the run."""
+    state = load_checkpoint(folder / _CHECKPOINTS, identity)
     if state is None:
         raise UserError(f"there is no checkpoint in {folder}: start the run without resume")
     model.load_state_dict(state["model"])
@@ -206,24 +208,25 @@ def translate(
     alpha: float = 0.6,
     batch_size: int = 32,
 ) -> list[str]:
-    """Return a translation of each text, in their order.
+    """Return a translation of each text, in the order of the texts.
 
-    Texts of about one length are searched together. An output may be half as long again as its source and ten tokens
-    more.
+    Texts of similar length are decoded together. A translation has at most 1.5 times the tokens of the longest source
+    in its batch, plus ten.
 
     Args:
         tokenizer: with the special tokens of :data:`d2lbert.data.translation.PAIR_TOKENS`.
         beam_size, alpha: of :func:`beam_search`.
+        batch_size: texts in a batch.
     """
     device = next(model.parameters()).device
     sources = [encode_source(text, tokenizer) for text in texts]
     order = sorted(range(len(texts)), key=lambda index: len(sources[index]))
-    found = [""] * len(texts)
+    translations = [""] * len(texts)
     for start in range(0, len(texts), batch_size):
-        chosen = order[start : start + batch_size]
-        ids, mask = (torch.from_numpy(array).to(device) for array in pad_ids([sources[index] for index in chosen]))
+        batch = order[start : start + batch_size]
+        ids, mask = (torch.from_numpy(array).to(device) for array in pad_ids([sources[index] for index in batch]))
         longest = int(1.5 * ids.shape[1]) + 10
         longest = min(longest, getattr(model.config, "max_position_embeddings", longest))
-        for index, hypothesis in zip(chosen, beam_search(model, ids, mask, beam_size, alpha, longest), strict=True):
-            found[index] = tokenizer.decode(hypothesis.ids).strip()
-    return found
+        for index, hypothesis in zip(batch, beam_search(model, ids, mask, beam_size, alpha, longest), strict=True):
+            translations[index] = tokenizer.decode(hypothesis.ids).strip()
+    return translations

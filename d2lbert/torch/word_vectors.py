@@ -23,11 +23,11 @@ def negative_sampling_loss(given: Tensor, target: Tensor, noise: Tensor) -> Tens
 
     Args:
         given: (B, D), v.
-        target: (B, D), u_o of the word that stood there.
-        noise: (B, N, D), u_k of the words that did not.
+        target: (B, D), u_o of the word that occurred.
+        noise: (B, N, D), u_k of the noise words.
 
     Returns:
-        (B,). Source: Mikolov et al. 2013b, equation 4, with the sign turned.
+        (B,). Source: Mikolov et al. 2013b, equation 4, with the opposite sign.
     """
     score = (given * target).sum(dim=-1)  # (B,)
     noise_scores = torch.bmm(noise, given.unsqueeze(-1)).squeeze(-1)  # (B, N)
@@ -56,8 +56,8 @@ class SkipGram(nn.Module):
 class Cbow(nn.Module):
     """From the mean of the words around it to a word: continuous bag of words (Mikolov et al. 2013a, section 3.1).
 
-    The mean's gradient is shared among the C words. The published C program gives each word the whole of it, which is a
-    C times higher learning rate.
+    The gradient of the mean is divided among the C words. The published C program gives each word all of it, which
+    amounts to a learning rate C times as high.
     """
 
     def __init__(self, vocab_size: int, size: int) -> None:
@@ -76,9 +76,14 @@ class Cbow(nn.Module):
 
 
 class FastText(nn.Module):
-    """Skip-gram in which a word is the mean of a vector of its own and one for each n-gram (Bojanowski et al. 2017).
+    """Skip-gram in which a word's vector is the mean of its own and one for each n-gram (Bojanowski et al. 2017).
 
     The paper writes a sum; the published program takes the mean, and so do we.
+
+    Args:
+        words: the vocabulary, in the order of the ids.
+        size: D.
+        buckets: the number of vectors that the n-grams share.
     """
 
     rows: Tensor
@@ -93,10 +98,10 @@ class FastText(nn.Module):
 
     def forward(self, inputs: Tensor, targets: Tensor, noise: Tensor) -> Tensor:
         """Return the losses (B,) of centre words (B,), words of their windows (B,) and noise words (B, N)."""
-        # A batch holds the pairs of one centre word together, so each word's n-grams are added up once.
-        words, place = torch.unique(inputs, return_inverse=True)
-        given = self.input(self.rows[words])[place]  # (words, G) -> (words, D) -> (B, D)
-        return negative_sampling_loss(given, self.output(targets), self.output(noise))
+        # A batch holds the pairs of one centre word together, so each word's n-grams are averaged only once.
+        words, inverse = torch.unique(inputs, return_inverse=True)
+        vectors = self.input(self.rows[words])[inverse]  # (words, G) -> (words, D) -> (B, D)
+        return negative_sampling_loss(vectors, self.output(targets), self.output(noise))
 
     @torch.no_grad()
     def vectors(self) -> Tensor:
@@ -109,21 +114,22 @@ class FastText(nn.Module):
         return self.input(torch.tensor([self.subwords.row(word) or [PADDING]])).squeeze(0)
 
 
-def _initialize(given: Tensor, output: Tensor) -> None:
-    """Small random vectors v and zero vectors u: every first score is 0, every first probability one half."""
+def _initialize(input_table: Tensor, output_table: Tensor) -> None:
+    """Set small random vectors v and zero vectors u: at first all scores are 0, and all probabilities one half."""
     with torch.no_grad():
-        bound = 0.5 / given.shape[1]
-        given.uniform_(-bound, bound)
-        given[PADDING] = 0
-        output.zero_()
+        bound = 0.5 / input_table.shape[1]
+        input_table.uniform_(-bound, bound)
+        input_table[PADDING] = 0
+        output_table.zero_()
 
 
 def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.2) -> list[float]:
-    """Train with AdaGrad; the learning rate falls in a straight line to nearly nothing.
+    """Train with AdaGrad; the learning rate falls linearly to almost zero.
 
     The programs of the papers take plain gradient steps, one example at a time. In a batch a frequent word occurs many
-    times, and its steps added up can overshoot without bound. AdaGrad (Duchi et al. 2011) divides each step by the root
-    of the sum of that number's squared gradients so far: small steps for frequent words, large ones for rare words.
+    times, and the sum of its steps can overshoot without bound. AdaGrad (Duchi et al. 2011) divides the step of each
+    parameter by the root of the sum of its squared gradients so far: small steps for frequent words, large ones for
+    rare words.
 
     Args:
         model: one of the three models above.
@@ -142,8 +148,8 @@ def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.2
         losses = model(inputs, targets, noise)
         optimizer.zero_grad()
         losses.sum().backward()
-        # The gradient of a table is sparse: it names only the rows of this batch. PyTorch asks to be told in words that
-        # the format of such tensors need not be checked again at each step.
+        # The gradient of a table is sparse: it holds only the rows of this batch. PyTorch wants it said explicitly that
+        # the format of such tensors need not be checked at each step.
         with torch.sparse.check_sparse_tensor_invariants(enable=False):
             optimizer.step()
         history.append(losses.detach().mean().item())

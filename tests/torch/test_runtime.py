@@ -1,4 +1,4 @@
-"""Items made ahead by a thread, and compiled blocks."""
+"""Items prefetched by a thread, and compiled blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from d2lbert import UserError
 from d2lbert.config import BertConfig
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.runtime import ahead, compile_blocks
+from d2lbert.torch.runtime import compile_blocks, prefetch
 
 
 def test_items_come_in_order_and_are_made_ahead_by_another_thread() -> None:
@@ -26,10 +26,10 @@ def test_items_come_in_order_and_are_made_ahead_by_another_thread() -> None:
                 second.set()
             yield number
 
-    taken = ahead(items(), depth=2)
-    assert next(taken) == 0
-    assert second.wait(10)  # the next one is made though nobody has asked for it
-    assert [0, *taken] == [0, 1, 2, 3, 4]
+    prefetched = prefetch(items(), depth=2)
+    assert next(prefetched) == 0
+    assert second.wait(10)  # the next one is made before it is requested
+    assert [0, *prefetched] == [0, 1, 2, 3, 4]
     assert {thread for _, thread in made} != {threading.get_ident()}
 
 
@@ -39,15 +39,15 @@ def test_a_failure_comes_where_its_item_would_have_come() -> None:
         yield 2
         raise ValueError("torn")
 
-    taken = ahead(items(), depth=3)
-    assert [next(taken), next(taken)] == [1, 2]
+    prefetched = prefetch(items(), depth=3)
+    assert [next(prefetched), next(prefetched)] == [1, 2]
     with pytest.raises(ValueError, match="torn"):
-        next(taken)
+        next(prefetched)
 
 
 def test_a_loop_that_ends_early_ends_the_thread() -> None:
     before = threading.active_count()
-    for item in ahead(iter(range(10**9))):
+    for item in prefetch(iter(range(10**9))):
         assert threading.active_count() == before + 1
         if item == 3:
             break
@@ -65,8 +65,8 @@ def test_compiled_blocks_compute_the_same_under_the_same_names() -> None:
         plain = [model(ids).sequence for ids in inputs]
         compile_blocks(model)
         assert all(block._compiled_call_impl is not None for block in model.encoder.blocks)
-        for ids, wanted in zip(inputs, plain, strict=True):
-            torch.testing.assert_close(model(ids).sequence, wanted, atol=1e-5, rtol=1e-5)
+        for ids, expected in zip(inputs, plain, strict=True):
+            torch.testing.assert_close(model(ids).sequence, expected, atol=1e-5, rtol=1e-5)
     assert list(model.state_dict()) == names
 
 

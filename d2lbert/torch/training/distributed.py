@@ -1,7 +1,7 @@
-"""Many processes that train one model together: who they are, and what each writes and reads of its state.
+"""Many processes that train one model together: their group, and the state that they save and load.
 
-``torch.distributed.checkpoint`` writes the state, in parts: each process what it holds, and any number of them can read
-it. Its files are safetensors: no code in them can run.
+``torch.distributed.checkpoint`` writes the state in parts: each process writes what it holds, and any number of
+processes can read it. Its files are safetensors, so no code in them can run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class World:
     """This process among all that train one model together.
 
     Fields:
-        rank: its number, from 0.
-        size: how many there are.
+        rank: the number of this process, from 0.
+        size: the number of processes.
         sharded: whether each process keeps a part of the weights, gradients and moments (Rajbhandari et al. 2020), or
             all of them.
     """
@@ -43,8 +43,11 @@ class World:
     sharded: bool = False
 
     @classmethod
-    def join(cls, sharded: bool = False) -> World:
-        """Meet the other processes that ``torchrun`` has started; alone, and whole, where it has not."""
+    def init(cls, sharded: bool = False) -> World:
+        """Join the process group that ``torchrun`` has started, and return the rank of this process in it.
+
+        Without ``torchrun`` this process is alone and keeps everything, whatever ``sharded`` is.
+        """
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not distributed.is_initialized():
@@ -64,10 +67,10 @@ class World:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if device.type == "cuda" else device
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the model whose gradients are averaged over all processes. Make the optimiser after it.
+        """Return the model with its gradients averaged over all processes. Create the optimiser afterwards.
 
-        A sharded model gathers the weights of one block at a time; what stands outside of the blocks, embeddings and
-        heads, is gathered for the whole step.
+        A sharded model gathers the weights of one block at a time. What is outside the blocks, embeddings and heads, is
+        gathered for the whole step.
         """
         if self.size == 1:
             return model
@@ -83,7 +86,7 @@ class World:
 
     @contextlib.contextmanager
     def no_sync(self, model: nn.Module) -> Iterator[None]:
-        """In this context gradients add up and are not yet averaged."""
+        """In this context gradients accumulate and are not yet averaged over the processes."""
         if isinstance(model, DistributedDataParallel):
             with model.no_sync():
                 yield
@@ -94,26 +97,26 @@ class World:
         else:
             yield
 
-    def share(self, value: str = "") -> str:
-        """Return the text that the first process gave."""
+    def broadcast(self, value: str = "") -> str:
+        """Return the text that the first process passed. Every process must call it."""
         values = [value]
         if self.size > 1:
             distributed.broadcast_object_list(values)
         return values[0]
 
-    def add(self, values: Tensor) -> Tensor:
-        """Return the sum over all processes."""
+    def all_reduce(self, values: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes, computed in place. Every process must call it."""
         if self.size > 1:
             distributed.all_reduce(values)
         return values
 
-    def wait(self) -> None:
-        """Wait until all processes are here."""
+    def barrier(self) -> None:
+        """Wait until all processes have reached this call."""
         if self.size > 1:
             distributed.barrier()
 
-    def leave(self) -> None:
-        """Part from the other processes."""
+    def destroy(self) -> None:
+        """Leave the process group, if there is one, and free what it uses."""
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
@@ -122,15 +125,15 @@ def save_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
     """Write tensors into a folder. Every process calls it, with the same names.
 
     Args:
-        folder: a new one, which all processes see.
-        tensors: whole ones, the same at every process, or sharded ones.
+        folder: a new folder, on a disk that all processes see.
+        tensors: by name, either whole and the same in every process, or sharded.
 
     Raises:
         UserError: the disk is full or the folder cannot be written.
     """
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     try:
-        with _alone_is_meant():
+        with _without_single_process_warning():
             checkpoint.save(tensors, storage_writer=writer, no_dist=world.size == 1)
     except CheckpointException as error:  # what went wrong at each process
         for cause, _ in error.failures.values():
@@ -141,20 +144,20 @@ def save_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
 
 
 def load_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
-    """Fill tensors in place with what :func:`save_state` has written, however many processes wrote it."""
+    """Fill tensors in place with what :func:`save_state` wrote, however many processes wrote it."""
     reader = HuggingFaceStorageReader(str(folder))
-    with _alone_is_meant():
+    with _without_single_process_warning():
         checkpoint.load(tensors, storage_reader=reader, no_dist=world.size == 1)
 
 
 def gather(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return whole tensors. Every process must call it, and gets them all."""
+    """Return the tensors with sharded ones made whole. Every process must call it, and gets all of them."""
     return {name: value.full_tensor() if isinstance(value, DTensor) else value for name, value in tensors.items()}
 
 
 @contextlib.contextmanager
-def _alone_is_meant() -> Iterator[None]:
-    """Keep PyTorch from warning that there is one process only, even where it was told so."""
+def _without_single_process_warning() -> Iterator[None]:
+    """Silence PyTorch's warning that there is only one process: it comes even with ``no_dist``."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled, unavailable or uninitialized")
         yield

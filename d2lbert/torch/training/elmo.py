@@ -1,4 +1,4 @@
-"""Train ELMo's language model: a plain loop that can be stopped and taken up again."""
+"""Train ELMo's language model: a plain loop that can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -42,14 +42,19 @@ def train_language_model(
 ) -> list[dict[str, float]]:
     """Train ``model`` and return one record every ``save_every`` steps and at the end.
 
-    With a ``folder`` checkpoints are saved there, and a run that was stopped goes on from the newest bit for bit.
+    Args:
+        model: on its device.
+        batches: of the sentences to train on.
+        folder: where checkpoints are saved. A run that was stopped continues from the newest, bit for bit. None saves
+            nothing.
+        progress: show a bar with the losses on standard error.
 
     Returns:
-        Records of step, words seen, seconds, and the mean loss a word of each direction since the last record. (With
-        a sampled softmax the loss is that of the samples; :func:`perplexities` measures the full one.)
+        Records of step, words seen, seconds, and the mean loss per word in each direction since the last record, in
+        nats. (With a sampled softmax the loss is that of the samples; :func:`perplexities` measures the full one.)
 
     Raises:
-        UserError: the checkpoint is of another run, or the loss is not finite.
+        UserError: the checkpoint belongs to another run, or the loss is not finite.
     """
     device = next(model.parameters()).device
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
@@ -57,16 +62,16 @@ def train_language_model(
     steps = sum(map(len, plans))
     warmup = int(settings.warmup * steps)
     torch.manual_seed(settings.seed)
-    same = {**asdict(settings), "sentences": len(batches.sentences), "vocabulary": len(batches.vocabulary)}
+    identity = {**asdict(settings), "sentences": len(batches.sentences), "vocabulary": len(batches.vocabulary)}
     parts: dict[str, Any] = {"model": model, "optimizer": optimizer}
     done, words, seconds, history = 0, 0, 0.0, []
-    saved = load_checkpoint(folder, same) if folder is not None else None
+    saved = load_checkpoint(folder, identity) if folder is not None else None
     if saved is not None:
         for name, part in parts.items():
             part.load_state_dict(saved[name])
         done, words, seconds, history = saved["progress"]
     model.train()
-    sums, since, began = [0.0, 0.0], 0, time.perf_counter() - seconds
+    sums, recent_words, began = [0.0, 0.0], 0, time.perf_counter() - seconds
     with progress_bar(steps, done, progress) as bar:
         for step, rows in enumerate((rows for plan in plans for rows in plan), start=1):
             if step <= done:
@@ -77,23 +82,23 @@ def train_language_model(
             total = descend(torch.stack([loss.mean() for loss in losses]).sum(), model, optimizer, settings.clip)
             check_finite(float(total), step)
             sums = [before + float(loss.detach().sum()) for before, loss in zip(sums, losses, strict=True)]
-            since, words = since + len(losses[0]), words + len(losses[0])
+            recent_words, words = recent_words + len(losses[0]), words + len(losses[0])
             bar.update()
             if step % settings.save_every == 0 or step == steps:
                 seconds = time.perf_counter() - began
                 record = {"step": step, "words": words, "seconds": seconds}
-                history.append(record | {"forward": sums[0] / since, "backward": sums[1] / since})
+                history.append(record | {"forward": sums[0] / recent_words, "backward": sums[1] / recent_words})
                 bar.set_postfix_str(f"loss {history[-1]['forward']:.3f} {history[-1]['backward']:.3f}", refresh=False)
-                sums, since = [0.0, 0.0], 0
+                sums, recent_words = [0.0, 0.0], 0
                 if folder is not None:
                     state = {name: part.state_dict() for name, part in parts.items()}
-                    save_checkpoint(folder, step, same, state | {"progress": [step, words, seconds, history]})
+                    save_checkpoint(folder, step, identity, state | {"progress": [step, words, seconds, history]})
     return history
 
 
 @torch.inference_mode()
 def perplexities(model: BidirectionalLanguageModel, batches: SentenceBatches) -> tuple[float, float]:
-    """Return the perplexity of the full softmax, forward and backward: exp of the mean loss a word."""
+    """Return the perplexity of the full softmax, forward and backward: exp of the mean loss per word."""
     device = next(model.parameters()).device
     model.eval()
     sums, words = [0.0, 0.0], 0

@@ -1,4 +1,4 @@
-"""What a fine-tuned model says of examples: logits, answers and scores.
+"""Evaluate a fine-tuned model: its logits, predictions and scores.
 
 Shape legend: N texts, B rows, L length of a row, C labels.
 """
@@ -28,23 +28,33 @@ def compute_outputs(
     device: torch.device | str = "cpu",
     batch_size: int = 64,
 ) -> list[np.ndarray]:
-    """Return the logits of each input, in their order: (C,) for texts, (length, C) for tokens.
+    """Return the logits of each input, in the order of the inputs.
 
-    Where an input has several texts, their logits follow each other.
+    Args:
+        model: a head, on ``device``.
+        inputs: from :meth:`d2lbert.tasks.base.Task.inputs`.
+        batch_size: texts in a batch.
+
+    Returns:
+        For each input (C,) if the head scores texts, (length, C) if it scores tokens. Where an input has several texts,
+        their logits are concatenated.
+
+    Raises:
+        UserError: a text is longer than the model takes.
     """
     model.eval()
     check_lengths(model, inputs)
-    texts = [encoding for one in inputs for encoding in one.encodings]
+    texts = [encoding for item in inputs for encoding in item.encodings]
     outputs: list[np.ndarray] = []
     for start in range(0, len(texts), batch_size):
-        batch = arrange(texts[start : start + batch_size], tokenizer)
+        batch = collate(texts[start : start + batch_size], tokenizer)
         logits = model(to_tensors(batch, device)).float()
         if logits.dim() == 2:  # (N, C)
             outputs += list(logits.cpu().numpy())
         else:  # (B, L, C)
             outputs += np.split(by_token(logits, batch).cpu().numpy(), np.cumsum(batch.lengths)[:-1])
-    found = iter(outputs)
-    return [np.concatenate([next(found) for _ in one.encodings]) for one in inputs]
+    remaining = iter(outputs)
+    return [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
 
 
 def compute_logits(
@@ -54,8 +64,11 @@ def compute_logits(
     device: torch.device | str = "cpu",
     batch_size: int = 64,
 ) -> np.ndarray:
-    """Return the logits (N, C) of encoded texts, in their order, from a head with one row of logits a text."""
-    inputs = [Input((encoding,), None, place) for place, encoding in enumerate(encodings)]
+    """Return the logits (N, C) of encoded texts, in their order, from a head that scores texts.
+
+    The other arguments and the errors are those of :func:`compute_outputs`.
+    """
+    inputs = [Input((encoding,), None, index) for index, encoding in enumerate(encodings)]
     return np.stack(compute_outputs(model, inputs, tokenizer, device, batch_size))
 
 
@@ -67,7 +80,16 @@ def evaluate(
     max_length: int = 128,
     device: torch.device | str = "cpu",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Return the scores of labelled examples, and the model's answer to each."""
+    """Return the scores of a model on labelled examples, and its prediction for each.
+
+    Args:
+        model: a head for the task, on ``device``.
+        examples: with labels, of the type that the task takes.
+        max_length: the most tokens of an input; the task cuts longer texts, or splits them into windows.
+
+    Raises:
+        UserError: there are no examples, one has no label, or a text is longer than the model takes.
+    """
     if not examples:
         raise UserError("no examples to score: give at least one")
     inputs = task.inputs(examples, tokenizer, max_length)
@@ -83,21 +105,31 @@ def predict(
     max_length: int = 128,
     device: torch.device | str = "cpu",
 ) -> list[dict[str, Any]]:
-    """Return the model's answer for each example."""
+    """Return the model's prediction for each example, ready for JSON. Labels are not needed.
+
+    The arguments are those of :func:`evaluate`.
+
+    Raises:
+        UserError: a text is longer than the model takes.
+    """
     inputs = task.inputs(examples, tokenizer, max_length)
     return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
 
-def arrange(encodings: Sequence[Encoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:
-    """Return a batch of encoded texts, several in a row or one."""
+def collate(encodings: Sequence[Encoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:
+    """Return a batch of encoded texts: packed, several texts to a row, or padded, one text to a row."""
     pad_id = tokenizer.pad_id
     return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)
 
 
 def check_lengths(model: nn.Module, inputs: Sequence[Input]) -> None:
-    """Refuse texts that are longer than the encoder's positions: packed rows would take what lies behind the table."""
+    """Refuse texts that are longer than the encoder's table of positions: packed rows would index past its end.
+
+    Raises:
+        UserError: there is such a text.
+    """
     encoder = getattr(model, "bert", None)
-    longest = max((len(encoding) for one in inputs for encoding in one.encodings), default=0)
+    longest = max((len(encoding) for item in inputs for encoding in item.encodings), default=0)
     if encoder is not None and longest > encoder.config.max_position_embeddings:
         positions = encoder.config.max_position_embeddings
         raise UserError(

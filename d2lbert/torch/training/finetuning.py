@@ -24,7 +24,7 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Tokenizer
 from d2lbert.torch.runtime import autocast, seed_everything, to_tensors
-from d2lbert.torch.training.evaluation import arrange, check_lengths, compute_outputs
+from d2lbert.torch.training.evaluation import check_lengths, collate, compute_outputs
 from d2lbert.torch.training.log import progress_bar, show_speed
 from d2lbert.torch.training.losses import check_finite, compute_loss
 from d2lbert.torch.training.optim import (
@@ -48,7 +48,7 @@ class History(list[dict[str, float]]):
 
     Attributes:
         best: the record of the epoch whose weights the model keeps.
-        best_by: the name of the score that chose it.
+        best_by: the name of the score that chooses it.
     """
 
     def __init__(self, best_by: str, records: Iterable[dict[str, float]] = ()) -> None:
@@ -75,19 +75,20 @@ def fine_tune(
     """Train ``model`` on ``train``, score it on ``dev`` after every epoch, and leave it with its best weights.
 
     Args:
-        model: returns the logits that the task's loss wants for the rows of a batch.
-        progress: show a bar with tokens a second on standard error.
-        checkpoint: a folder. The state is kept there after every epoch, and where one is there already the run goes
-            on from it, to the same weights as if it had never been stopped. It must be of the same encoder, examples
-            and settings.
+        model: maps the rows of a batch to the logits that the task's loss takes.
+        task: turns examples into inputs and targets, and logits into scores.
+        train, dev: labelled examples, of the type that the task takes.
+        progress: show a bar with tokens per second on standard error.
+        checkpoint: a folder. The state is saved there after every epoch. If it already holds a state, the run continues
+            from it, to the same weights as if it had never stopped. Encoder, examples and settings must be the same.
 
     Returns:
-        One record for each epoch: mean training loss, seconds, tokens a second, and the scores on ``dev``. The best
-        epoch is the one with the highest first score, or ``settings.best_by``.
+        One record for each epoch: mean training loss, seconds, tokens per second, and the scores on ``dev``. The best
+        epoch has the highest score ``settings.best_by``, by default the task's first.
 
     Raises:
         UserError: an example has no label, a text is longer than the model takes, there is no such score, the
-            checkpoint is of another run, or the loss is not finite.
+            checkpoint belongs to another run, or the loss is not finite.
     """
     inputs = task.inputs(train, tokenizer, settings.max_length)
     dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
@@ -114,7 +115,7 @@ def fine_tune(
 
 
 def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
-    """Return what must be the same, beside the settings, when a run goes on: a head's first weights need not be."""
+    """Return what, besides the settings, must be the same when a run is resumed. A head's first weights need not be."""
     return {
         "loss": task.loss.name,
         "labels": list(task.labels),
@@ -125,7 +126,7 @@ def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[
 
 
 class Run:
-    """A fine-tuning run: what it is given, and what changes from epoch to epoch, which a checkpoint holds.
+    """A fine-tuning run: its inputs, and the state that changes from epoch to epoch and goes into a checkpoint.
 
     Args:
         model: on its device.
@@ -164,7 +165,7 @@ class Run:
 
     @property
     def epochs_since_best(self) -> int:
-        """How many epochs have brought nothing better."""
+        """The number of epochs since the best one."""
         return len(self.history) - 1 - self.history.index(self.history.best) if self.history else 0
 
     def finish_epoch(self, record: dict[str, float]) -> None:
@@ -185,7 +186,7 @@ class Run:
         }
 
     def restore(self, state: dict[str, Any] | None) -> None:
-        """Take over what :meth:`state` returned; None changes nothing."""
+        """Load what :meth:`state` returned; None changes nothing."""
         if state is None:
             return
         self.model.load_state_dict(state["model"])
@@ -196,23 +197,27 @@ class Run:
 
 
 def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
-    """Go once through the inputs in a new order; return the mean loss and the speed."""
+    """Pass once over the inputs in a new order.
+
+    Returns:
+        The epoch, counted from 1, the mean loss, the seconds, and the tokens per second.
+    """
     settings, task, inputs = run.settings, run.task, run.inputs
     began, loss_sum, tokens = time.perf_counter(), 0.0, 0
     epoch = len(run.history) + 1
     run.model.train()
     shuffled = run.order.permutation(len(inputs))
     for start in range(0, len(inputs), settings.batch_size):
-        chosen = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
-        batch = arrange([encoding for one in chosen for encoding in one.encodings], run.tokenizer, settings.packed)
+        items = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
+        batch = collate([encoding for item in items for encoding in item.encodings], run.tokenizer, settings.packed)
         with autocast(run.device, settings.precision):
             logits = run.model(to_tensors(batch, run.device))
-        loss = compute_loss(task.loss, logits, [one.target for one in chosen], batch, run.class_weights)
+        loss = compute_loss(task.loss, logits, [item.target for item in items], batch, run.class_weights)
         scale_rates(run.optimizer, linear_warmup_and_decay(run.step, run.warmup_steps, run.total_steps))
         value = float(descend(loss, run.model, run.optimizer, settings.clip))
         run.step += 1
         check_finite(value, run.step)
-        loss_sum += value * len(chosen)
+        loss_sum += value * len(items)
         tokens += batch.num_tokens
         show_speed(bar, f"epoch {epoch}, loss {value:.3f}", tokens / (time.perf_counter() - began))
     seconds = time.perf_counter() - began
@@ -232,49 +237,57 @@ def _optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
 
 
 def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device | str) -> Tensor:
-    """Return the weight of each label (C,), inverse to its frequency.
+    """Return the weight of each label (C,), inversely proportional to its frequency.
 
-    The mean over the training targets is 1 where every label occurs, the share of labels that occur where some do not.
+    The weights have a mean of 1 over the training targets if every label occurs. Otherwise the mean is the fraction of
+    labels that occur.
     """
     if task.loss not in (Loss.LABEL, Loss.TOKENS):
         raise UserError("training: balanced weighs labels, but this task has none; leave it off")
-    targets = np.hstack([one.target for one in inputs])
+    targets = np.hstack([item.target for item in inputs])
     counts = np.bincount(targets[targets != IGNORED], minlength=len(task.labels))
     weights = counts.sum() / (len(task.labels) * np.maximum(counts, 1))
     return torch.tensor(weights, dtype=torch.float32, device=device)
 
 
-# What tasks report beside scores: a threshold says nothing of quality, and of an error the lowest is the best.
-_NOT_TO_CHOOSE_BY = ("mean_squared_error", "best_threshold")
+# Tasks report these as well, but they cannot choose an epoch: the best error is the lowest, and a threshold says
+# nothing about quality.
+_NOT_SELECTABLE = ("mean_squared_error", "best_threshold")
 
 
 def check_inputs(model: nn.Module, train: Sequence[Input], dev: Sequence[Input]) -> None:
-    """Refuse what would end in the middle of the training, or after it."""
-    for what, inputs in (("train on", train), ("choose the epoch on", dev)):
+    """Refuse inputs that would stop the training midway or at its end.
+
+    Raises:
+        UserError: there are none, one to train on has no label, or a text is longer than the model takes.
+    """
+    for purpose, inputs in (("train on", train), ("choose the epoch on", dev)):
         if not inputs:
-            raise UserError(f"no examples to {what}: give at least one")
-    if any(one.target is None for one in train):
+            raise UserError(f"no examples to {purpose}: give at least one")
+    if any(item.target is None for item in train):
         raise UserError("an example to train on has no label: label every one, or leave it out")
     check_lengths(model, [*train, *dev])
 
 
 def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: str) -> str:
-    """Return the name of the score that chooses the best epoch: the given one, or the first that zeros would have.
+    """Return the name of the score that chooses the best epoch: ``name`` if it is not empty, else the task's first.
+
+    Which scores the task has is found by scoring logits of zeros.
 
     Raises:
-        UserError: dev has no such score, or its highest value is not the best.
+        UserError: the task has no such score on ``dev``, or its highest value is not the best.
     """
-    if name in _NOT_TO_CHOOSE_BY:
+    if name in _NOT_SELECTABLE:
         raise UserError(f"best_by {name}: its highest value is not the best; choose another score")
     count = len(task.labels)
-    blank = {
-        Loss.CHOICE: lambda one: np.zeros(len(one.encodings)),
-        Loss.TOKENS: lambda one: np.zeros((len(one.encodings[0]), count)),
-        Loss.SPAN: lambda one: np.zeros((len(one.encodings[0]), count)),
-    }.get(task.loss, lambda one: np.zeros(count))
+    zero_logits = {
+        Loss.CHOICE: lambda item: np.zeros(len(item.encodings)),
+        Loss.TOKENS: lambda item: np.zeros((len(item.encodings[0]), count)),
+        Loss.SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
+    }.get(task.loss, lambda item: np.zeros(count))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that all answers are the same is no news
-        scores = task.score(dev, inputs, [blank(one) for one in inputs])
+        warnings.simplefilter("ignore")  # that all predictions are the same is no surprise
+        scores = task.score(dev, inputs, [zero_logits(item) for item in inputs])
     if name and name not in scores:
         raise unknown_name("score best_by", name, scores)
     return name or next(iter(scores))

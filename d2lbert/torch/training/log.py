@@ -1,4 +1,4 @@
-"""What a training run shows and writes down as it goes: a bar, a CSV file, and events for TensorBoard."""
+"""What a training run reports as it goes: a progress bar, a CSV file, and events for TensorBoard."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from d2lbert.storage.files import write_text
 
 
 def progress_bar(total_steps: int, step: int, shown: bool) -> tqdm:
-    """Return a bar of steps on standard error, of which some are done already."""
+    """Return a progress bar on standard error, over ``total_steps`` steps of which ``step`` are done."""
     return tqdm(total=total_steps, initial=step, disable=not shown, file=sys.stderr, unit="step", mininterval=1.0)
 
 
 def show_speed(bar: tqdm, text: str, tokens_per_second: float) -> None:
-    """Move the bar by a step, with a text such as the loss and the speed behind it."""
+    """Advance the bar by one step, and show a text such as the loss, and the speed, after it."""
     bar.update()
     bar.set_postfix_str(f"{text}, {tokens_per_second:,.0f} tokens/s", refresh=False)
 
 
 class TrainingLog:
-    """A line for each step that is logged.
+    """A CSV file with one line for each logged step.
 
     Args:
-        path: of the CSV file. It may be there already, from the run that is gone on with; what is later than ``step``
-            is dropped.
-        columns: the first is the step, counted from 1.
-        step: where the run stands.
-        events: the folder for TensorBoard, a curve for each column; None for no such events.
+        path: of the file. When a run is resumed the file exists already; lines later than ``step`` are dropped from it.
+        columns: names of the columns; the first is the step, counted from 1.
+        step: how many steps the run has completed.
+        events: the folder for TensorBoard, with one curve for each column; None writes no events.
 
     Raises:
-        UserError: TensorBoard is asked for and not installed.
+        UserError: ``events`` is given, but TensorBoard is not installed.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], step: int, events: Path | None = None) -> None:
@@ -44,7 +43,7 @@ class TrainingLog:
         rows = []
         if path.is_file():
             lines = path.read_text(encoding="utf-8").splitlines()[1:]
-            # A line that a crash has cut short counts as later.
+            # A line that a crash cut short is dropped as well.
             rows = [line for line in lines if line.count(",") == len(columns) - 1 and int(line.split(",")[0]) <= step]
         write_text(path, "\n".join([",".join(columns), *rows]) + "\n")
         self._stream = path.open("a", encoding="utf-8", newline="")
@@ -59,7 +58,7 @@ class TrainingLog:
             self._curves.close()
 
     def write(self, row: dict[str, float]) -> None:
-        """Add a line; columns that the row lacks stay empty."""
+        """Add a line. Columns that the row lacks stay empty."""
         self._rows.writerow(row)
         self._stream.flush()
         if self._curves is not None:
@@ -69,7 +68,7 @@ class TrainingLog:
 
 
 def _writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's writer; it hides what an earlier run has written after ``step``."""
+    """Return TensorBoard's writer. It hides what an earlier run wrote after ``step``."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -1,4 +1,4 @@
-"""The losses of fine-tuning, one for each kind of task, and the one that all pretraining shares.
+"""The losses of fine-tuning, one for each kind of task, and the loss that all pretraining shares.
 
 Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all texts, C labels.
 """
@@ -25,28 +25,33 @@ def compute_loss(
     """Return the mean loss of a batch, a scalar.
 
     Args:
-        kind: what the task asks for.
+        kind: the loss of the task.
         logits: of the head: (N, C) for texts, (B, L, C) for tokens, (B, L, 2) for spans.
-        targets: one for each input of the batch, in the form that ``kind`` wants.
+        targets: one for each input of the batch; :class:`~d2lbert.tasks.base.Loss` says in what form.
         batch: where each text lies in the rows.
         class_weights: (C,), how much each label counts; all the same by default.
     """
     logits = logits.float()  # the exponentials of a softmax need more digits than bfloat16 has
     if kind is Loss.SCORE:
-        wanted = torch.tensor(targets, dtype=torch.float32, device=logits.device)
-        return functional.mse_loss(logits[:, 0], wanted)
+        scores = torch.tensor(targets, dtype=torch.float32, device=logits.device)  # (N,)
+        return functional.mse_loss(logits[:, 0], scores)
     if kind is Loss.CHOICE:
         return choice_loss(logits[:, 0], targets)
     if kind is Loss.SPAN:
         return span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.TOKENS:
         logits = by_token(logits, batch)  # (T, C)
-    wanted = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
-    return mean_cross_entropy(logits, wanted, class_weights)
+    labels = torch.from_numpy(np.hstack(targets)).to(logits.device)  # (N,) or (T,)
+    return mean_cross_entropy(logits, labels, class_weights)
 
 
 def choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
-    """Return the mean over inputs of -log softmax(scores of its texts)[the right one]; scores (N,), all texts."""
+    """Return the mean over inputs of -log softmax(scores of the input's texts)[the right text].
+
+    Args:
+        scores: (N,), of the texts of all inputs, input after input.
+        targets: for each input (its number of texts,), 1 for the right text and 0 for the others.
+    """
     groups = scores.split([len(target) for target in targets])
     losses = [
         functional.cross_entropy(group, torch.from_numpy(target).to(group))
@@ -56,24 +61,27 @@ def choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
 
 
 def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | None = None) -> Tensor:
-    """Return the cross-entropy in nats, a mean over the targets that are asked for; zero where there are none.
+    """Return the cross-entropy in nats, averaged over the targets that count; zero if none does.
 
     Args:
         logits: (N, C).
-        targets: (N,), -100 for what is not asked.
+        targets: (N,), -100 for a target that does not count.
         class_weights: (C,), how much each label counts in the mean; all the same by default.
     """
     total = functional.cross_entropy(logits.float(), targets, class_weights, ignore_index=IGNORED, reduction="sum")
-    asked = targets[targets != IGNORED]
-    count = len(asked) if class_weights is None else float(class_weights[asked].sum())
+    labels = targets[targets != IGNORED]
+    count = len(labels) if class_weights is None else float(class_weights[labels].sum())
     return total / (count or 1)  # the mean of nothing would be NaN, and its gradient too
 
 
 def check_finite(loss: float, step: int) -> None:
-    """Stop a run whose loss is nan or infinite: from there on every weight would be.
+    """Stop a run whose loss is NaN or infinite: every weight would become so, too.
 
     Args:
-        step: counted from 1, the one that the loss belongs to.
+        step: of this loss, counted from 1.
+
+    Raises:
+        UserError: the loss is not finite.
     """
     if not math.isfinite(loss):
         raise UserError(f"the loss became {loss} at step {step}: lower the learning rate")
@@ -83,12 +91,12 @@ def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tenso
     """Return the loss of each pretraining objective; the paper minimises their sum (Devlin et al. 2019, appendix A.2).
 
     Each is the mean cross-entropy, in nats, over its own targets: that of masked words over the masked tokens alone,
-    that of the next sentence over the pairs with a label. One shared "ignore 0" would be wrong for both, for 0 is the
-    label of true pairs. Where there is no target the loss is zero.
+    that of the next sentence over the pairs with a label. A shared "ignore 0" would be wrong, since 0 is the label of
+    true pairs. An objective without targets has a loss of zero.
 
     Args:
         logits: of each objective, (P, C).
-        targets: of each objective, (P,), -100 where there is none.
+        targets: of each objective, (P,), -100 for a target that does not count.
     """
     return {name: mean_cross_entropy(logits[name], targets[name]) for name in targets}
 
@@ -98,20 +106,22 @@ def span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Te
 
     Args:
         logits: (T, 2) of start and end.
-        targets: (2,) for each text. One without a place takes no part; where none has one, the loss is 0.
+        targets: (2,) for each text, the positions of the span's first and last token. -100 does not count; where all
+            are -100, the loss is 0.
+        batch: where each text lies in the rows.
     """
     texts = logits.split(batch.lengths.tolist())  # N times (length, 2)
     rows = nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=float("-inf"))  # (N, longest, 2)
-    wanted = torch.from_numpy(np.stack(targets)).to(logits.device)  # (N, 2)
-    known = wanted != IGNORED
-    losses = functional.cross_entropy(rows, wanted, ignore_index=IGNORED, reduction="none")  # (N, 2)
+    positions = torch.from_numpy(np.stack(targets)).to(logits.device)  # (N, 2)
+    known = positions != IGNORED
+    losses = functional.cross_entropy(rows, positions, ignore_index=IGNORED, reduction="none")  # (N, 2)
     return losses[known].sum() / known.sum().clamp(min=1)
 
 
 def by_token(logits: Tensor, batch: Batch) -> Tensor:
-    """Take the logits (B, L, C) of a padded or packed batch out of their rows: (T, C), text after text."""
-    places = []
+    """Return the logits (T, C) of all tokens, text after text, from the rows (B, L, C) of a padded or packed batch."""
+    positions = []
     for (row, column), length in zip(batch.starts, batch.lengths, strict=True):
         begin = row * batch.token_ids.shape[1] + column
-        places.append(np.arange(begin, begin + length))
-    return logits.flatten(0, 1)[torch.from_numpy(np.concatenate(places)).to(logits.device)]
+        positions.append(np.arange(begin, begin + length))
+    return logits.flatten(0, 1)[torch.from_numpy(np.concatenate(positions)).to(logits.device)]

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Split the parameters: weight decay for matrices, none for biases and LayerNorm.
 
-    Decay pulls a weight towards zero. For the scale of a LayerNorm, whose natural value is one, and for a bias that
-    would be harm, not regularisation.
+    Decay pulls a weight towards zero. That would harm a bias, and the scale of a LayerNorm, whose natural value is one.
     """
     matrices = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.dim() >= 2]
     vectors = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.dim() < 2]
@@ -25,38 +24,38 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 def layer_groups(
     model: nn.Module, weight_decay: float, learning_rate: float, layer_decay: float
 ) -> list[dict[str, Any]]:
-    """Split the parameters as :func:`decay_groups` does, with a smaller learning rate the lower a layer lies.
+    """Split the parameters as :func:`decay_groups` does, with smaller learning rates for lower layers.
 
     The head and the pooler learn at ``learning_rate``, the top block at ``layer_decay`` times that, the block below at
-    ``layer_decay`` squared times that, and so on down to the embeddings (Howard and Ruder 2018): what lies low serves
-    any task and should change least.
+    ``layer_decay`` squared times that, and so on down to the embeddings (Howard and Ruder 2018). The lowest layers
+    serve any task and should change least.
     """
     depths = {name: _depth(name) for name, parameter in model.named_parameters() if parameter.requires_grad}
     top = max((depth for depth in depths.values() if depth is not None), default=0)  # 0: the encoder is frozen
     parameters = dict(model.named_parameters())
     groups = []
     for depth in [*range(top + 1), None]:
-        chosen = [parameters[name] for name, found in depths.items() if found == depth]
+        members = [parameters[name] for name, own_depth in depths.items() if own_depth == depth]
         rate = learning_rate if depth is None else learning_rate * layer_decay ** (top + 1 - depth)
-        matrices = [parameter for parameter in chosen if parameter.dim() >= 2]
-        vectors = [parameter for parameter in chosen if parameter.dim() < 2]
+        matrices = [parameter for parameter in members if parameter.dim() >= 2]
+        vectors = [parameter for parameter in members if parameter.dim() < 2]
         groups.append({"params": matrices, "weight_decay": weight_decay, "lr": rate})
         groups.append({"params": vectors, "weight_decay": 0.0, "lr": rate})
     return [group for group in groups if group["params"]]
 
 
 def _depth(name: str) -> int | None:
-    """Return how high a parameter lies: 0 for embeddings, 1 for the first block, None above all blocks."""
+    """Return the depth of a parameter: 0 for embeddings, 1 for the first block, None above all blocks."""
     if ".embeddings." in f".{name}":
         return 0
-    found = re.search(r"\.blocks\.(\d+)\.", name)
-    return int(found[1]) + 1 if found else None
+    match = re.search(r"\.blocks\.(\d+)\.", name)
+    return int(match[1]) + 1 if match else None
 
 
 def linear_warmup_and_decay(step: int, warmup_steps: int, total_steps: int) -> float:
     """Return the factor on the learning rate at a step, counted from 0 (Devlin et al. 2019, appendix A.2).
 
-    It rises in a straight line to 1 at ``warmup_steps`` and falls in a straight line to 0 at ``total_steps``.
+    It rises linearly to 1 at ``warmup_steps`` and falls linearly to 0 at ``total_steps``.
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps
@@ -66,14 +65,14 @@ def linear_warmup_and_decay(step: int, warmup_steps: int, total_steps: int) -> f
 def inverse_square_root_decay(step: int, warmup_steps: int) -> float:
     """Return the factor on the learning rate at a step, counted from 0 (Vaswani et al. 2017, equation 3).
 
-    It rises in a straight line to 1 at the end of the warm-up, then falls with the root of the number of steps. The
+    It rises linearly to 1 at the end of the warm-up, then falls with the square root of the number of steps. The
     paper's learning rate is D^-0.5 warmup_steps^-0.5 times this factor.
     """
     return min((step + 1) / warmup_steps, math.sqrt(warmup_steps / (step + 1)))
 
 
 def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
-    """Set the learning rate of each group of parameters to a multiple of the one that it began with."""
+    """Set the learning rate of each group of parameters to its initial rate times ``factor``."""
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
         group["lr"] = group["initial_lr"] * factor
@@ -84,7 +83,7 @@ def descend(loss: Tensor, model: nn.Module, optimizer: torch.optim.Optimizer, cl
 
     Args:
         loss: a scalar.
-        clip: the largest norm of the gradient; a longer one is shortened to it (Pascanu et al. 2013).
+        clip: the largest norm of the gradient; a longer gradient is scaled down to it (Pascanu et al. 2013).
 
     Returns:
         The loss without its graph, still on its device.
@@ -110,7 +109,7 @@ class UncorrectedAdamW(torch.optim.Optimizer):
         lr: the learning rate.
         betas: b1 and b2.
         eps: epsilon; 1e-6 in BERT's code.
-        weight_decay: each step also takes lr times this share off the weights (Loshchilov and Hutter 2019).
+        weight_decay: each step also shrinks the weights by lr times this fraction (Loshchilov and Hutter 2019).
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; a closure, where there is one, computes the loss and its gradients before it."""
+        """Take one step and return the loss of ``closure``, which is called first to compute gradients; or None."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

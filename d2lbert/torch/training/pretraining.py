@@ -1,4 +1,4 @@
-"""Pretraining: one plain loop, on one process or many, that can be killed at any moment and taken up again.
+"""Pretraining: one plain loop, on one process or many, that can be killed at any moment and resumed.
 
 It trains any model that has the objectives of its data: BERT predicts masked tokens and next sentences, GPT the next
 token. The loss is the sum of the cross-entropies of all objectives
@@ -32,7 +32,7 @@ from d2lbert.storage import checkpoints
 from d2lbert.storage.files import read_json, write_text
 from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
-from d2lbert.torch.runtime import ahead, autocast, compile_blocks, to_device, to_tensors
+from d2lbert.torch.runtime import autocast, compile_blocks, prefetch, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
 from d2lbert.torch.training.log import TrainingLog, progress_bar, show_speed
 from d2lbert.torch.training.losses import check_finite, pretraining_losses
@@ -43,7 +43,7 @@ LOG = "log.csv"
 EVENTS = "tensorboard"
 _STATE_FOLDER = "state"  # weights and moments
 _NUMBERS_FILE = "state.json"
-# What may change between a run and its continuation: it touches no weight.
+# What may change when a run is resumed: it affects no weight.
 _MAY_CHANGE = ("tensorboard", "keep", "save_every", "log_every", "validate_every", "validation_batches")
 
 
@@ -60,7 +60,7 @@ class Pretrainable(Protocol):
         """Return the logits (P, C) of each objective, by its name in the batches of the data.
 
         Args:
-            rows: of a batch.  positions: (P,) row times L plus column of each token that is predicted.
+            rows: of a batch.  positions: (P,), row times L plus column of each token that is predicted.
         """
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -83,11 +83,11 @@ class Trainer:
 
     Args:
         model: a :class:`Pretrainable` module on its device, with its first weights.
-        data: the training batches, of the objectives that the model has.
+        data: the training batches, with the objectives of the model.
         dev: batches of held-out documents, or None.
         settings: of the run.
         out: folder for checkpoints, the log and the trained model.
-        world: this process among all that train together.
+        world: this process among all that train together; alone by default.
     """
 
     def __init__(
@@ -115,10 +115,13 @@ class Trainer:
         self.step = 0
         self.position = BEGINNING
         self.tokens = 0  # seen so far
-        self.interrupted = False  # set it, from a signal handler say, and the run ends after the step in hand
+        self.interrupted = False  # set to True, for example by a signal handler, to end the run after the current step
 
     def run(self, progress: bool = True) -> dict[str, float]:
-        """Train up to the last step and return the last line of the log.
+        """Train to the last step and return the last line of the log.
+
+        Args:
+            progress: show a bar with tokens per second on standard error, in the first process.
 
         Raises:
             KeyboardInterrupt: between two steps, once ``interrupted`` is set.
@@ -126,7 +129,7 @@ class Trainer:
         settings, last = self.settings, {}
         batches = self.data.batches(self.position)
         if self.device.type == "cuda":
-            batches = ahead(batches)
+            batches = prefetch(batches)
         began, tokens_before = time.perf_counter(), self.tokens
         log = self._log()
         show = progress and self.world.rank == 0
@@ -160,35 +163,42 @@ class Trainer:
         return TrainingLog(self.out / LOG, columns, self.step, self.out / EVENTS if self.settings.tensorboard else None)
 
     def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
-        """Make one step, and return its losses."""
+        """Take one training step and return its losses.
+
+        Args:
+            batches: where the step takes its ``accumulation`` batches from.
+
+        Returns:
+            The learning rate, and the mean loss of each objective in nats.
+        """
         settings, world = self.settings, self.world
         self.parallel.train()
-        # Every process prepares all batches of the step, for a hundredth of the time that the model takes, and works
-        # on its share. So it knows the sums by which the means must be divided, and no number of processes or of
-        # batches changes what a step computes.
-        taken = list(itertools.islice(batches, settings.accumulation))
-        counts = [_counts(batch) for batch, _ in taken]
+        # Every process prepares all batches of the step, in a hundredth of the time that the model takes, and works on
+        # its own part of them. So it knows the totals by which sums must be divided, and neither the number of
+        # processes nor that of batches changes what a step computes.
+        step_batches = list(itertools.islice(batches, settings.accumulation))
+        counts = [_target_counts(batch) for batch, _ in step_batches]
         totals = np.maximum(1, np.sum(counts, axis=0))
         factor = linear_warmup_and_decay(self.step, int(settings.warmup * settings.steps), settings.steps)
         scale_rates(self.optimizer, factor)
         sums = torch.zeros(len(totals), dtype=torch.float64, device=self.device)
-        mine = range(world.rank, len(taken), world.size)
-        for number in mine:
-            torch.manual_seed(_dropout_seed(settings.seed, self.step, number))
-            wait = contextlib.nullcontext() if number == mine[-1] else world.no_sync(self.parallel)
-            with wait:
-                losses = pretraining_losses(*self._logits_and_targets(taken[number][0]))
-                shares = (counts[number] / totals).tolist()
-                parts = [loss * share for loss, share in zip(losses.values(), shares, strict=True)]
-                (sum(parts) * world.size).backward()  # the processes' gradients are averaged, but ours is a sum
-            sums += torch.stack([part.detach() for part in parts])
+        local = range(world.rank, len(step_batches), world.size)
+        for index in local:
+            torch.manual_seed(_dropout_seed(settings.seed, self.step, index))
+            sync = contextlib.nullcontext() if index == local[-1] else world.no_sync(self.parallel)
+            with sync:
+                losses = pretraining_losses(*self._logits_and_targets(step_batches[index][0]))
+                weights = (counts[index] / totals).tolist()
+                weighted = [loss * weight for loss, weight in zip(losses.values(), weights, strict=True)]
+                (sum(weighted) * world.size).backward()  # gradients are averaged over processes, but ours is a sum
+            sums += torch.stack([loss.detach() for loss in weighted])
         nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
-        self.position = taken[-1][1]
-        self.tokens += sum(batch.rows.num_tokens for batch, _ in taken)
-        means = world.add(sums).tolist()
+        self.position = step_batches[-1][1]
+        self.tokens += sum(batch.rows.num_tokens for batch, _ in step_batches)
+        means = world.all_reduce(sums).tolist()
         check_finite(sum(means), self.step)
         named = dict(zip(_columns(self.data.objectives)[0], means, strict=True))
         return {"learning_rate": settings.learning_rate * factor, **named}
@@ -202,32 +212,36 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """Return losses and accuracies on held-out documents, always on the same batches with the same masks."""
+        """Return losses and accuracies on held-out documents, always on the same batches with the same masks.
+
+        Returns:
+            For each objective the mean loss in nats and the accuracy, a fraction; nothing without ``dev``.
+        """
         if self.dev is None:
             return {}
         self.parallel.eval()
         totals = np.zeros(len(self.dev.objectives))
-        losses, right = np.zeros_like(totals), np.zeros_like(totals)
+        losses, correct = np.zeros_like(totals), np.zeros_like(totals)
         for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            (logits, targets), counts = self._logits_and_targets(batch), _counts(batch)
+            (logits, targets), counts = self._logits_and_targets(batch), _target_counts(batch)
             losses += [float(loss) for loss in pretraining_losses(logits, targets).values()] * counts
-            right += [int((logits[name].argmax(-1) == targets[name]).sum()) for name in targets]
+            correct += [int((logits[name].argmax(-1) == targets[name]).sum()) for name in targets]
             totals += counts
         names = [f"dev_{name}" for kind in _columns(self.dev.objectives) for name in kind]
-        means = np.concatenate([losses, right]) / np.maximum(1, np.tile(totals, 2))
+        means = np.concatenate([losses, correct]) / np.maximum(1, np.tile(totals, 2))
         return dict(zip(names, means.tolist(), strict=True))
 
     def save(self) -> None:
-        """Write a checkpoint: the first process makes the folder, each puts its part of the state in."""
+        """Write a checkpoint: the first process makes the folder, and each writes its part of the state into it."""
         if self.world.rank == 0:
             checkpoints.save(self.out / CHECKPOINTS, self.step, self._write, self.settings.keep)
         else:
-            self._write_state(Path(self.world.share()))
-        self.world.wait()
+            self._write_state(Path(self.world.broadcast()))
+        self.world.barrier()
 
     def _write(self, folder: Path) -> None:
-        """Fill the folder of a checkpoint. It is a model folder, too: ``transformers`` loads it."""
-        self._write_state(Path(self.world.share(str(folder)))).save_pretrained(folder)
+        """Fill the folder of a checkpoint. It is also a model folder, which ``transformers`` loads."""
+        self._write_state(Path(self.world.broadcast(str(folder)))).save_pretrained(folder)
         self.data.shards.tokenizer().save_pretrained(folder)
         numbers = {"step": self.step, "position": self.position, "tokens": self.tokens, "run": self._description()}
         write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
@@ -235,10 +249,10 @@ class Trainer:
     def _write_state(self, folder: Path) -> Any:
         """Write weights and moments, and return the whole model. Every process must call it."""
         save_state(folder / _STATE_FOLDER, self._state(), self.world)
-        return self._whole()
+        return self._full_model()
 
     def _state(self) -> dict[str, torch.Tensor]:
-        """Return weights and moments, sharded ones as they are; the moments are zero before the first step."""
+        """Return weights and moments, left sharded if they are; the moments are zero before the first step."""
         state = {}
         for name, parameter in self.model.named_parameters():
             moments = self.optimizer.state[parameter]
@@ -249,19 +263,19 @@ class Trainer:
             state |= {f"{moment}.{name}": moments[moment] for moment in ("step", "exp_avg", "exp_avg_sq")}
         return state
 
-    def _whole(self) -> Any:
-        """Return the model; of a sharded one a copy that has all weights. Every process must call it."""
+    def _full_model(self) -> Any:
+        """Return the model or, if it is sharded, a copy with all weights. Every process must call it."""
         if not self.world.sharded:
             return self.model
-        whole = type(self.model)(self.model.config)
-        whole.load_state_dict(gather(self.model.state_dict()))
-        return whole
+        model = type(self.model)(self.model.config)
+        model.load_state_dict(gather(self.model.state_dict()))
+        return model
 
     def resume(self) -> bool:
-        """Go back to the newest whole checkpoint of ``out``; False where there is none yet.
+        """Load the newest undamaged checkpoint in ``out``. Return False if there is none yet.
 
         Raises:
-            UserError: the checkpoint is of a run with other settings.
+            UserError: the checkpoint belongs to a run with other settings.
         """
         folder = checkpoints.newest(self.out / CHECKPOINTS)
         if folder is None:
@@ -277,7 +291,7 @@ class Trainer:
         return True
 
     def _description(self) -> dict[str, Any]:
-        """What must be the same in a run and its continuation, as JSON gives it back."""
+        """Return what must be the same when a run is resumed, as it is read back from JSON."""
         run = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in _MAY_CHANGE}
         data = {f"data.{name}": value for name, value in dataclasses.asdict(self.data.settings).items()}
         model = {f"model.{name}": value for name, value in dataclasses.asdict(self.model.config).items()}
@@ -285,20 +299,20 @@ class Trainer:
         return json.loads(json.dumps({**run, **data, **model, **corpus}))
 
     def finish(self, tokenizer: WordPiece) -> None:
-        """Write the trained model into ``out``."""
-        whole = self._whole()
+        """Write the trained model and its tokenizer into ``out``. Every process must call it."""
+        model = self._full_model()
         if self.world.rank == 0:
             tokenizer.save_pretrained(self.out)
-            whole.save_pretrained(self.out)
+            model.save_pretrained(self.out)
 
 
-def _dropout_seed(seed: int, step: int, number: int) -> int:
+def _dropout_seed(seed: int, step: int, index: int) -> int:
     """Return a seed for dropout in one batch of one step; the same whichever process computes it."""
-    return int(np.random.SeedSequence([seed, step, number, 1]).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence([seed, step, index, 1]).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _counts(batch: TrainingBatch) -> np.ndarray:
-    """Return how many targets each objective has."""
+def _target_counts(batch: TrainingBatch) -> np.ndarray:
+    """Return the number of targets of each objective."""
     return np.array([int((targets != IGNORED).sum()) for targets in batch.targets.values()])
 
 

@@ -1,6 +1,6 @@
-"""Stop a training run and go on bit for bit: its state in a checkpoint of :mod:`d2lbert.storage.checkpoints`.
+"""Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.storage.checkpoints`.
 
-Only tensors and plain values are stored; they are read with ``weights_only``, so no code in a file can run.
+Only tensors and plain values are stored. They are read with ``weights_only``, so no code in a file can run.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _STATE_FILE, _SETTINGS_FILE = "state.pt", "settings.json"
 def save_checkpoint(
     folder: str | Path, step: int, settings: dict[str, Any], state: dict[str, Any], keep: int = 2
 ) -> None:
-    """Write a checkpoint, with the state of the random generators; the newest ``keep`` stay.
+    """Write a checkpoint, including the state of the random generators.
 
     Args:
         folder: of all checkpoints of the run; made if it does not exist.
-        step: how far the run is, in its own steps.
-        settings: what must be the same when the run goes on; JSON.
+        step: how far the run has come, in a unit of its own.
+        settings: what must be the same when the run is resumed, as JSON values.
         state: tensors, numbers, strings, and lists and dictionaries of them.
+        keep: how many of the newest checkpoints to keep.
     """
 
     def write(target: Path) -> None:
@@ -43,10 +44,14 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the newest whole state, and put the random generators back to where they were; None where there is none.
+    """Return the newest undamaged state, and restore the random generators. Return None if there is no checkpoint.
+
+    Args:
+        folder: of all checkpoints of the run.
+        settings: as for :func:`save_checkpoint`.
 
     Raises:
-        UserError: all checkpoints are damaged, or they are of a run with other settings.
+        UserError: all checkpoints are damaged, or they belong to a run with other settings.
     """
     remedy = f"remove {folder} to start anew"
     path = checkpoints.newest(Path(folder))
@@ -67,7 +72,7 @@ def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, A
 
 
 def fingerprint_of_examples(examples: Iterable[Any]) -> str:
-    """Return a short name of examples, for ``settings``: other examples, or another order, have another name."""
+    """Return a short hash of examples, for ``settings``. Other examples, or another order, give another hash."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(repr(example).encode("utf-8", "surrogatepass"))
@@ -75,7 +80,7 @@ def fingerprint_of_examples(examples: Iterable[Any]) -> str:
 
 
 def fingerprint_of_weights(module: nn.Module) -> str:
-    """Return a short name of a module's weights, for ``settings``: any other weight gives another name."""
+    """Return a short hash of a module's weights, for ``settings``. Any other weight gives another hash."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
         digest.update(f"{name} {tuple(tensor.shape)}".encode())

@@ -121,8 +121,8 @@ def test_packed_and_padded_rows_have_one_gradient(shards: TokenShards, tmp_path:
     for packed in (True, False):
         trainer = _trainer(shards, tmp_path / str(packed), dropout=0.0, kind=kind, packed=packed)
         gradients.append(_gradient_of_a_step(trainer, trainer.data.batches()))
-    for name, one in gradients[0].items():
-        assert torch.allclose(one, gradients[1][name], atol=1e-6), name
+    for name, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][name], atol=1e-6), name
 
 
 def test_a_step_of_many_gpt_batches_is_the_step_of_one(shards: TokenShards, tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_a_step_of_many_gpt_batches_is_the_step_of_one(shards: TokenShards, tmp_
         settings = dataclasses.replace(QUICK, accumulation=accumulation)
         trainer = _trainer(shards, tmp_path / str(accumulation), settings, 16 // accumulation, 0.0, "gpt")
         gradients.append(_gradient_of_a_step(trainer, trainer.data.batches()))
-    for name, one in gradients[0].items():
-        assert torch.allclose(one, gradients[1][name], atol=1e-6), name
+    for name, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][name], atol=1e-6), name
 
 
 def _gradient_of_a_step(trainer: Trainer, batches: Iterator[Any]) -> dict[str, torch.Tensor]:
@@ -179,12 +179,12 @@ def test_a_resumed_run_has_the_same_bits(shards: TokenShards, tmp_path: Path, st
     assert _log(tmp_path / "cut") == _log(tmp_path / "whole")
     names = [f"checkpoint-{step:08}" for step in (4, 8, 12)]
     for name in names:
-        one, two = (tmp_path / run / "checkpoints" / name for run in ("cut", "whole"))
+        resumed, uncut = (tmp_path / run / "checkpoints" / name for run in ("cut", "whole"))
         for file in ("model.safetensors", "state.json"):
-            assert (one / file).read_bytes() == (two / file).read_bytes(), (name, file)
-        found, expected = load_file(one / STATE), load_file(two / STATE)  # the order in the file is left to chance
-        assert found.keys() == expected.keys()
-        assert all(torch.equal(found[key], expected[key]) for key in expected), name
+            assert (resumed / file).read_bytes() == (uncut / file).read_bytes(), (name, file)
+        state, expected = load_file(resumed / STATE), load_file(uncut / STATE)  # their order in the file is random
+        assert state.keys() == expected.keys()
+        assert all(torch.equal(state[key], expected[key]) for key in expected), name
 
 
 def test_nothing_to_resume_starts_anew(shards: TokenShards, tmp_path: Path) -> None:
@@ -233,8 +233,8 @@ def test_a_step_of_many_batches_is_the_step_of_one(shards: TokenShards, tmp_path
             list(_take(trainer, 4)) if accumulation == 4 else _joined(_take(_trainer(shards, tmp_path, QUICK, 4), 4))
         )
         gradients.append(_gradient_of_a_step(trainer, iter(batches)))
-    for name, one in gradients[0].items():
-        assert torch.allclose(one, gradients[1][name], atol=1e-6), name
+    for name, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][name], atol=1e-6), name
 
 
 def _take(trainer: Trainer, count: int) -> list:  # type: ignore[type-arg]
