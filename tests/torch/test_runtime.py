@@ -28,7 +28,7 @@ def test_items_come_in_order_and_are_made_ahead_by_another_thread() -> None:
 
     taken = ahead(items(), depth=2)
     assert next(taken) == 0
-    assert second.wait(10)  # the next one is made though nobody has asked for it
+    assert second.wait(60)  # the next one is made though nobody has asked for it
     assert [0, *taken] == [0, 1, 2, 3, 4]
     assert {thread for _, thread in made} != {threading.get_ident()}
 
