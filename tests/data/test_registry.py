@@ -240,7 +240,8 @@ def test_a_server_that_recovers_is_asked_again(cache: Path, server: Server, scri
 def test_a_server_that_stays_bad_gives_one_line_and_leaves_nothing(
     cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch, behaviour: str, reason: str, requests: int
 ) -> None:
-    monkeypatch.setattr(download, "READ_TIMEOUT", 0.5)
+    if behaviour in ("stuck", "silent"):  # the others answer, soon or, on a busy machine, a little later
+        monkeypatch.setattr(download, "READ_TIMEOUT", 0.5)
     server.script = [behaviour]
     with pytest.raises(UserError, match=reason) as caught:
         data.fetch("tiny")

@@ -43,3 +43,13 @@ def test_a_package_is_found_and_not_imported(tmp_path: Path, monkeypatch: pytest
     assert "weights_of_a_model" not in sys.modules
     assert package_folder("no_package") is None
     assert package_folder("not_installed_anywhere") is None
+
+
+def test_a_package_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "some_weights").mkdir()
+    (tmp_path / "some_weights" / "__init__.py").write_text("raise RuntimeError('imported')")
+    (tmp_path / "one_file.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert package_folder("some_weights") == tmp_path / "some_weights"
+    assert package_folder("one_file") is None  # it has no folder
+    assert package_folder("no_such_weights") is None

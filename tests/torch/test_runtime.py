@@ -28,7 +28,7 @@ def test_items_come_in_order_and_are_made_ahead_by_another_thread() -> None:
 
     prefetched = prefetch(items(), depth=2)
     assert next(prefetched) == 0
-    assert second.wait(10)  # the next one is made before it is requested
+    assert second.wait(60)  # the next one is made before it is requested
     assert [0, *prefetched] == [0, 1, 2, 3, 4]
     assert {thread for _, thread in made} != {threading.get_ident()}
 

@@ -122,7 +122,7 @@ def _interrupt(command: list[str | Path], awaited: str) -> str:
         while not re.search(awaited, head):
             head += process.stderr.read(1)
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in head + stderr
     assert not stdout

@@ -191,7 +191,7 @@ def test_interrupt_says_how_to_go_on(corpus: Path, environment: dict[str, str], 
             time.sleep(0.05)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert "--resume goes on from the last checkpoint" in errors.splitlines()[-1]
