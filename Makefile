@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN = .venv/bin/python
 # So many tests run at a time, each in one thread: two processes of one thread do more than one process of two.
 WORKERS ?= 2
-PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --durations=0 --durations-min=10
+PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
 .PHONY: book test quick check notebooks bench glue soak clean
 
