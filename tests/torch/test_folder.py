@@ -168,5 +168,6 @@ def test_a_model_must_say_its_names() -> None:
     class Silent(HuggingFaceFolder):
         """It has no tables of names."""
 
+    assert Silent.__abstractmethods__ == {"load_tensors", "tensors"}
     with pytest.raises(TypeError, match="abstract"):
         Silent()  # type: ignore[abstract]

@@ -89,11 +89,19 @@ def test_what_is_not_asked_is_left_out_of_sum_and_count() -> None:
     assert float(weighted) == pytest.approx((math.log(4 / 3) + 3 * math.log(4)) / 4)
 
 
-def test_logits_of_bfloat16_get_a_loss_of_float32() -> None:
+@pytest.mark.parametrize(
+    ("kind", "targets"),
+    [
+        (Loss.LABEL, [0, 1, 4]),
+        (Loss.SCORE, [0.1, 0.2, 4.0]),
+        (Loss.CHOICE, [_one_hot(2, 3)]),
+    ],
+)
+def test_logits_of_bfloat16_get_a_loss_of_float32(kind: Loss, targets: list) -> None:
     logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).bfloat16()
-    loss = compute_loss(Loss.LABEL, logits, [0, 1, 4], TEXTS)
+    loss = compute_loss(kind, logits, targets, TEXTS)
     assert loss.dtype == torch.float32
-    assert torch.equal(loss, compute_loss(Loss.LABEL, logits.float(), [0, 1, 4], TEXTS))
+    assert torch.equal(loss, compute_loss(kind, logits.float(), targets, TEXTS))
 
 
 def test_each_pretraining_objective_has_its_own_mean() -> None:
