@@ -26,7 +26,7 @@ QUICK = Training(epochs=6, batch_size=8, learning_rate=3e-3)
 
 
 def _sentences(count: int, seed: int) -> list[Sentence]:
-    """The label is in one word; its place and its company vary."""
+    """The label depends on one word; its position and the other words vary."""
     generator = np.random.default_rng(seed)
     examples = []
     for _ in range(count):
@@ -63,12 +63,12 @@ def test_it_learns() -> None:
     assert [record["epoch"] for record in history] == [1, 2, 3, 4, 5, 6]
     assert history[-1]["loss"] < history[0]["loss"] / 2
     assert max(record["accuracy"] for record in history) > 0.95
-    answer = compute_logits(model, TASK.encode([Sentence("the film a good plot", None)], TOKENIZER, 20), TOKENIZER)
-    assert TASK.describe(answer[0])["label"] == "positive"
+    logits = compute_logits(model, TASK.encode([Sentence("the film a good plot", None)], TOKENIZER, 20), TOKENIZER)
+    assert TASK.describe(logits[0])["label"] == "positive"
     assert not model.training
     texts = [Sentence("a film"), Sentence("the film a good plot")]
-    found = predict(model, TASK, TOKENIZER, texts)[1]
-    assert found["probabilities"] == pytest.approx(TASK.describe(answer[0])["probabilities"])
+    prediction = predict(model, TASK, TOKENIZER, texts)[1]
+    assert prediction["probabilities"] == pytest.approx(TASK.describe(logits[0])["probabilities"])
 
 
 def test_a_seed_gives_the_same_run_and_another_seed_another() -> None:
@@ -82,8 +82,8 @@ def test_packed_and_padded_training_agree() -> None:
     settings = dataclasses.replace(QUICK, epochs=2)
     packed, _ = _run(settings, dropout=0.0)
     padded, _ = _run(dataclasses.replace(settings, packed=False), dropout=0.0)
-    for (name, one), (_, two) in zip(packed.named_parameters(), padded.named_parameters(), strict=True):
-        assert torch.allclose(one, two, atol=1e-3), name
+    for (name, actual), (_, expected) in zip(packed.named_parameters(), padded.named_parameters(), strict=True):
+        assert torch.allclose(actual, expected, atol=1e-3), name
 
 
 def test_the_best_epoch_is_kept() -> None:
@@ -98,9 +98,9 @@ def test_the_best_epoch_is_kept() -> None:
 def test_logits_keep_their_order_whatever_the_batch() -> None:
     model = _model().eval()
     encodings = TASK.encode(_sentences(30, 3), TOKENIZER, 20)
-    one = compute_logits(model, encodings, TOKENIZER, batch_size=1)
-    many = compute_logits(model, encodings, TOKENIZER, batch_size=13)
-    assert np.abs(one - many).max() < 1e-5
+    alone = compute_logits(model, encodings, TOKENIZER, batch_size=1)
+    batched = compute_logits(model, encodings, TOKENIZER, batch_size=13)
+    assert np.abs(alone - batched).max() < 1e-5
 
 
 def test_schedule_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Question answering through the fine-tuning loop: it learns which words are asked for, stops and goes on, and a real
+"""Question answering through the fine-tuning loop: it learns which words are asked for, stops and resumes, and a real
 encoder with an untrained head answers with words of the text."""
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ DEMO = Question("Where is AMLC held?", "AMLC 2019 is held in Seattle.", (Answer(
 
 
 def _questions(count: int, seed: int) -> list[Question]:
-    """The question asks for the word of praise or of blame; every fourth text has only the other one."""
+    """The question asks for the word of praise or of blame; every fourth text has only the opposite word."""
     generator = np.random.default_rng(seed)
     questions = []
     for number in range(count):
-        asked, wanted, other = [("praise ?", GOOD, BAD), ("blame ?", BAD, GOOD)][int(generator.integers(2))]
-        answer = str(generator.choice(wanted))
+        question, right, wrong = [("praise ?", GOOD, BAD), ("blame ?", BAD, GOOD)][int(generator.integers(2))]
+        answer = str(generator.choice(right))
         words = [str(word) for word in generator.choice(OTHERS, int(generator.integers(2, 8)))]
-        for word in [str(generator.choice(other))] + [answer] * (number % 4 > 0):
+        for word in [str(generator.choice(wrong))] + [answer] * (number % 4 > 0):
             words.insert(int(generator.integers(len(words) + 1)), word)
         text = " ".join(words)
-        questions.append(Question(asked, text, (Answer(answer, text.index(answer)),) if number % 4 else ()))
+        questions.append(Question(question, text, (Answer(answer, text.index(answer)),) if number % 4 else ()))
     return questions
 
 
@@ -50,7 +50,7 @@ def _model() -> BertForQuestionAnswering:
     return BertForQuestionAnswering(BertModel(config))
 
 
-def test_it_learns_what_is_asked_for_and_when_nothing_answers() -> None:
+def test_it_learns_which_words_answer_and_when_none_does() -> None:
     """Texts are longer than the model takes at once, so the answer must be found in one of several windows."""
     train, dev, test = _questions(320, 1), _questions(80, 2), _questions(80, 3)
     task, model = QuestionAnswering.of(train), _model()
@@ -94,8 +94,8 @@ def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     again = _model()
     history = fine_tune(again, task, TOKENIZER, train, train, settings, progress=False, checkpoint=tmp_path / "run")
     assert [record["epoch"] for record in history] == [1, 2]
-    for one, two in zip(whole.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, two)
+    for expected, resumed in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(expected, resumed)
 
 
 def test_a_real_encoder_answers_with_words_of_the_text() -> None:
@@ -107,13 +107,13 @@ def test_a_real_encoder_answers_with_words_of_the_text() -> None:
     answers = predict(model, task, tokenizer, [DEMO, long], max_length=40)
     assert len(task.inputs([long], tokenizer, 40)) > 2
     for example, answer in zip([DEMO, long], answers, strict=True):
-        for one in answer["n_best"]:
-            assert example.context[one["start"] :].startswith(one["answer"])
-            assert one["answer"]
-    (one,) = inputs = task.inputs([DEMO], tokenizer, 40)
-    tokens = one.encodings[0].tokens
-    assert tokens[one.target[0] : one.target[1] + 1] == ["seattle"]
+        for candidate in answer["n_best"]:
+            assert example.context[candidate["start"] :].startswith(candidate["answer"])
+            assert candidate["answer"]
+    (window,) = inputs = task.inputs([DEMO], tokenizer, 40)
+    tokens = window.encodings[0].tokens
+    assert tokens[window.target[0] : window.target[1] + 1] == ["seattle"]
     (output,) = compute_outputs(model, inputs, tokenizer)
     assert output.shape == (len(tokens), 2)
-    output[one.target, [0, 1]] += 100  # as a trained head would
+    output[window.target, [0, 1]] += 100  # as a trained head would
     assert task.answers([DEMO], inputs, [output])[0]["answer"] == "Seattle"

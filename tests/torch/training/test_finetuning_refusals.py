@@ -1,4 +1,4 @@
-"""What a fine-tuning run refuses before it begins, and what it refuses to go on from."""
+"""What a fine-tuning run refuses before it begins, and what it refuses to resume from."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ def _run(train=SENTENCES, dev=SENTENCES, settings=QUICK, task=TASK, seed=0, chec
 def test_a_checkpoint_knows_its_encoder_its_examples_and_its_labels(tmp_path: Path) -> None:
     history = _run(checkpoint=tmp_path)
     assert _run(checkpoint=tmp_path) == history
-    turned = [Sentence(one.text, "positive" if one.label == "negative" else "negative") for one in SENTENCES]
-    renamed = [Sentence(one.text, f"very {one.label}") for one in SENTENCES]
+    opposite = {"negative": "positive", "positive": "negative"}
+    flipped = [Sentence(sentence.text, opposite[sentence.label]) for sentence in SENTENCES]
+    renamed = [Sentence(sentence.text, f"very {sentence.label}") for sentence in SENTENCES]
     with pytest.raises(UserError, match="is of another run: encoder was"):
         _run(checkpoint=tmp_path, seed=1)
     with pytest.raises(UserError, match="is of another run: train was"):
-        _run(train=turned, checkpoint=tmp_path)
+        _run(train=flipped, checkpoint=tmp_path)
     with pytest.raises(UserError, match="is of another run: dev was"):
         _run(dev=SENTENCES[::-1], checkpoint=tmp_path)
     with pytest.raises(UserError, match="is of another run: labels was"):
@@ -100,7 +101,7 @@ def test_texts_longer_than_the_positions_are_one_line() -> None:
 
 
 @pytest.mark.parametrize("class_weights", [None, torch.tensor([1.0, 2.0, 3.0])])
-def test_a_batch_in_which_nothing_is_asked_teaches_nothing(class_weights: torch.Tensor | None) -> None:
+def test_a_batch_without_targets_teaches_nothing(class_weights: torch.Tensor | None) -> None:
     encodings = TOKENIZER.encode_batch(["good film"])
     logits = torch.randn(1, 4, 3, requires_grad=True)
     loss = compute_loss(Loss.TOKENS, logits, [np.full(4, IGNORED)], pack(encodings), class_weights)

@@ -1,4 +1,4 @@
-"""What a run can be told beyond rate and epochs: resume, early stopping, layer decay, weights of labels, regression."""
+"""Settings beyond rate and epochs: resuming, early stopping, layer decay, weights of labels, regression."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def _run(settings: Training, checkpoint: Path | None = None) -> tuple[dict[str, 
 
 def test_bfloat16_trains_nearly_the_same_model_in_float32_weights() -> None:
     exact, history = _run(QUICK)
-    rounded, other = _run(dataclasses.replace(QUICK, precision="bfloat16"))
+    rounded, rounded_history = _run(dataclasses.replace(QUICK, precision="bfloat16"))
     assert _run(dataclasses.replace(QUICK, precision="auto"))[1][0]["loss"] == history[0]["loss"]  # on a processor
-    assert other[0]["loss"] != history[0]["loss"]
-    assert other[0]["loss"] == pytest.approx(history[0]["loss"], rel=1e-2)
+    assert rounded_history[0]["loss"] != history[0]["loss"]
+    assert rounded_history[0]["loss"] == pytest.approx(history[0]["loss"], rel=1e-2)
     assert all(weight.dtype == exact[name].dtype for name, weight in rounded.items())
-    assert other[-1]["accuracy"] == pytest.approx(history[-1]["accuracy"], abs=0.1)
+    assert rounded_history[-1]["accuracy"] == pytest.approx(history[-1]["accuracy"], abs=0.1)
 
 
 def test_an_unknown_precision_is_one_line() -> None:
@@ -108,7 +108,7 @@ def test_checkpoints_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_patience_stops_a_run_that_no_longer_gains(monkeypatch: pytest.MonkeyPatch) -> None:
-    accuracies = iter([0.0, 0.5, 0.7, 0.6, 0.7, 0.9])  # the first is asked for before the training
+    accuracies = iter([0.0, 0.5, 0.7, 0.6, 0.7, 0.9])  # the first is taken before the training
     monkeypatch.setattr(Classification, "score", lambda *_: {"accuracy": next(accuracies), "f1": 0.0})
     _, history = _run(dataclasses.replace(QUICK, epochs=5, patience=2))
     assert [record["accuracy"] for record in history] == [0.5, 0.7, 0.6, 0.7]
@@ -118,8 +118,8 @@ def test_best_by_chooses_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = [{"accuracy": 0.9, "f1": 0.1}, {"accuracy": 0.1, "f1": 0.9}]
     kept = {}
     for best_by in ("", "f1"):
-        given = iter([scores[0], *scores])  # the first is asked for before the training
-        monkeypatch.setattr(Classification, "score", lambda *_, given=given: next(given))
+        remaining = iter([scores[0], *scores])  # the first is taken before the training
+        monkeypatch.setattr(Classification, "score", lambda *_, remaining=remaining: next(remaining))
         kept[best_by], _ = _run(dataclasses.replace(QUICK, epochs=2, best_by=best_by))
     assert not torch.equal(kept[""]["classifier.weight"], kept["f1"]["classifier.weight"])
     monkeypatch.setattr(Classification, "score", lambda *_: scores[0])
@@ -200,10 +200,10 @@ def test_balanced_weights_are_inverse_to_frequency() -> None:
     inputs = TASK.inputs(sentences, TOKENIZER, 8)
     weights = finetuning._class_weights(TASK, inputs, "cpu")
     assert weights.tolist() == pytest.approx([8 / (2 * 2), 8 / (2 * 6)])
-    batch = pack([one.encodings[0] for one in inputs])
+    batch = pack([item.encodings[0] for item in inputs])
     logits = torch.zeros(8, 2)
     logits[:, 1] = 1.0
-    loss = compute_loss(Loss.LABEL, logits, [one.target for one in inputs], batch, weights)
+    loss = compute_loss(Loss.LABEL, logits, [item.target for item in inputs], batch, weights)
     surprise = np.log(1 + np.e) - np.array([0.0, 1.0])
     assert float(loss) == pytest.approx(surprise.mean())  # both labels count the same
     with pytest.raises(UserError, match="balanced weighs labels"):
@@ -222,19 +222,19 @@ def test_regression_learns_to_count_praise_in_both_texts() -> None:
     history = fine_tune(model, task, TOKENIZER, pairs[:160], pairs[160:], settings, progress=False)
     assert history[-1]["loss"] < 0.5
     assert history[-1]["mean_squared_error"] < 0.5  # the scores have a variance of 3
-    scores, answers = evaluate(model, task, TOKENIZER, pairs[160:])
+    scores, predictions = evaluate(model, task, TOKENIZER, pairs[160:])
     assert scores["spearman"] == max(record["spearman"] for record in history) > 0.95
-    assert len(answers) == 40
-    assert all(np.isfinite(answer["score"]) for answer in answers)
+    assert len(predictions) == 40
+    assert all(np.isfinite(prediction["score"]) for prediction in predictions)
 
 
-@pytest.mark.parametrize("arrange", [pack, pad])
-def test_logits_of_tokens_come_out_in_the_order_of_the_texts(arrange) -> None:
+@pytest.mark.parametrize("collate", [pack, pad])
+def test_logits_of_tokens_come_out_in_the_order_of_the_texts(collate) -> None:
     encodings = TOKENIZER.encode_batch(["good film", "the bad plot a", "poor"])
-    batch = arrange(encodings)
+    batch = collate(encodings)
     ids = to_tensors(batch).token_ids
-    found = by_token(ids[..., None].float(), batch)[:, 0]
-    assert found.tolist() == [index for encoding in encodings for index in encoding.ids]
+    flat = by_token(ids[..., None].float(), batch)[:, 0]
+    assert flat.tolist() == [index for encoding in encodings for index in encoding.ids]
     # A loss over tokens: those without a label count for nothing.
     logits = torch.nn.functional.one_hot(ids, len(TOKENIZER.vocab)).float() * 50
     targets = [np.array(encoding.ids) for encoding in encodings]
