@@ -3,7 +3,7 @@
 Shape legend: B examples of a batch, C context words, G n-grams of a word, N noise words, D vector size, V vocabulary.
 
 Each model holds two tables. A word has a vector v in ``input``, used when the word is given, and a vector u in
-``output``, used when the word is to be told from noise. After training the vectors v are kept.
+``output``, used when the word is to be distinguished from noise. After training the vectors v are kept.
 """
 
 from __future__ import annotations

@@ -88,29 +88,29 @@ def test_packed_rows_equal_padded_rows() -> None:
     padded, packed = pad(encodings), pack(encodings, width=32)
     assert packed.token_ids.shape[0] < padded.token_ids.shape[0]
     with torch.no_grad():
-        one, two = ours(to_tensors(padded)), ours(to_tensors(packed))
-    assert (one.pooled - two.pooled).abs().max() < 1e-5
+        expected, output = ours(to_tensors(padded)), ours(to_tensors(packed))
+    assert (expected.pooled - output.pooled).abs().max() < 1e-5
     for index, encoding in enumerate(encodings):
         row, column = packed.starts[index]
-        piece = two.sequence[row, column : column + len(encoding.ids)]
-        assert (one.sequence[index, : len(encoding.ids)] - piece).abs().max() < 1e-5
+        text = output.sequence[row, column : column + len(encoding.ids)]
+        assert (expected.sequence[index, : len(encoding.ids)] - text).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("arrange", [pad, pack])
+@pytest.mark.parametrize("collate", [pad, pack])
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_pooled_alone_equals_pooled_of_the_full_run(arrange: Callable[..., Batch], norm_first: bool) -> None:
+def test_pooled_alone_equals_pooled_of_the_full_run(collate: Callable[..., Batch], norm_first: bool) -> None:
     _, ours = reference_and_ours(small_config())
     for block in ours.encoder.blocks:
         if norm_first:
             block.__class__ = PreNormEncoderBlock
     generator = np.random.default_rng(5)
-    batch = to_tensors(arrange([BatchOfIds.encoding(generator, length) for length in (5, 17, 3, 30, 11, 2)]))
+    batch = to_tensors(collate([BatchOfIds.encoding(generator, length) for length in (5, 17, 3, 30, 11, 2)]))
     full, alone = ours(batch).pooled, ours.forward_pooled(batch)
     assert (full - alone).abs().max() < 1e-5
     weight = torch.randn_like(full)
     query = ours.encoder.blocks[0].attention.query.weight
-    one, two = (torch.autograd.grad((pooled * weight).sum(), query)[0] for pooled in (full, alone))
-    assert (one - two).abs().max() < 1e-4 * max(1.0, float(one.abs().max()))
+    expected, gradient = (torch.autograd.grad((pooled * weight).sum(), query)[0] for pooled in (full, alone))
+    assert (expected - gradient).abs().max() < 1e-4 * max(1.0, float(expected.abs().max()))
 
 
 def test_packed_gradients_equal_padded_gradients() -> None:
@@ -121,8 +121,9 @@ def test_packed_gradients_equal_padded_gradients() -> None:
     weight = torch.randn(4, ours.config.hidden_size)
     for model, batch in ((ours, pad(encodings)), (twin, pack(encodings, width=32))):
         (model(to_tensors(batch)).pooled * weight).sum().backward()
-    for (name, one), (_, two) in zip(ours.named_parameters(), twin.named_parameters(), strict=True):
-        assert (one.grad - two.grad).abs().max() < 1e-4 * max(1.0, float(one.grad.abs().max())), name
+    for (name, expected), (_, packed) in zip(ours.named_parameters(), twin.named_parameters(), strict=True):
+        difference = (expected.grad - packed.grad).abs().max()
+        assert difference < 1e-4 * max(1.0, float(expected.grad.abs().max())), name
 
 
 @pytest.mark.parametrize("name", ["tiny", "mini", "small", "base"])

@@ -57,8 +57,8 @@ def test_logits_loss_and_gradients(ours: BertForSequenceClassification, tmp_path
         (reference.bert.pooler.dense.weight.grad, ours.bert.pooler.weight.grad),
         (reference.bert.embeddings.word_embeddings.weight.grad, ours.bert.embeddings.word.weight.grad),
     ]
-    for one, two in pairs:
-        assert (one - two).abs().max() < 1e-5
+    for expected_gradient, gradient in pairs:
+        assert (expected_gradient - gradient).abs().max() < 1e-5
 
 
 def test_folders_go_both_ways(ours: BertForSequenceClassification, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ SPAN_TARGETS = np.array([[3, 5], [0, 0], [IGNORED, IGNORED], [1, 6], [2, 2]])
 
 @pytest.mark.parametrize("arrange", [pad, lambda texts: pack(texts, 24)], ids=["padded", "packed"])
 def test_question_answering(arrange: Callable[..., Batch], tmp_path: Path) -> None:
-    """transformers takes its softmax over padding too, so it gets each text alone; texts without a place stay out."""
+    """transformers takes its softmax over padding too, so it gets each text alone; texts without a span stay out."""
     ours = BertForQuestionAnswering(BertModel(small_config()))
     randomize(ours, seed=6)
     ours.eval().save_pretrained(tmp_path)

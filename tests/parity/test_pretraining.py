@@ -50,22 +50,22 @@ def _encodings() -> list[Any]:
     return [BatchOfIds.encoding(generator, length) for length in LENGTHS]
 
 
-def _masked_places() -> list[list[int]]:
-    """Places of the masked tokens in each text; one text has none, one has its first token."""
+def _masked_positions() -> list[list[int]]:
+    """Positions of the masked tokens in each text; one text has none, one has its first token."""
     generator = np.random.default_rng(4)
-    places = [sorted(generator.choice(length, max(1, length // 4), replace=False).tolist()) for length in LENGTHS]
-    places[2], places[6] = [], [0, 5, 23]
-    return places
+    positions = [sorted(generator.choice(length, max(1, length // 4), replace=False).tolist()) for length in LENGTHS]
+    positions[2], positions[6] = [], [0, 5, 23]
+    return positions
 
 
-def _inputs(arrange: Callable[..., Any]) -> tuple[Rows[torch.Tensor], torch.Tensor, torch.Tensor]:
+def _inputs(collate: Callable[..., Any]) -> tuple[Rows[torch.Tensor], torch.Tensor, torch.Tensor]:
     """Tensors of a batch with masked positions, text by text, and the ids to predict."""
-    batch = arrange(_encodings())
+    batch = collate(_encodings())
     length = batch.token_ids.shape[1]
     positions = [
-        row * length + column + place
-        for (row, column), places in zip(batch.starts, _masked_places(), strict=True)
-        for place in places
+        row * length + column + position
+        for (row, column), masked in zip(batch.starts, _masked_positions(), strict=True)
+        for position in masked
     ]
     targets = torch.from_numpy(np.random.default_rng(5).integers(1, 101, len(positions)))
     return to_tensors(batch), torch.tensor(positions), targets
@@ -76,7 +76,7 @@ def _packed(encodings: list[Any]) -> Any:
 
 
 def _expected(reference: Any, targets: torch.Tensor) -> tuple[Any, torch.Tensor, torch.Tensor]:
-    """What the reference computes, on padded rows: its output, labels (B, L), places (P,)."""
+    """What the reference computes, on padded rows: its output, labels (B, L), positions (P,)."""
     inputs, positions, _ = _inputs(pad)
     labels = torch.full_like(inputs.token_ids, -100)
     labels.view(-1)[positions] = targets
@@ -90,16 +90,15 @@ def _expected(reference: Any, targets: torch.Tensor) -> tuple[Any, torch.Tensor,
     return output, labels, positions
 
 
-def _differences(reference: Any, ours: BertForPretraining, arrange: Callable[..., Any]) -> dict[str, float]:
+def _differences(reference: Any, ours: BertForPretraining, collate: Callable[..., Any]) -> dict[str, float]:
     """Largest differences of logits, of the loss, and of every gradient."""
-    inputs, positions, targets = _inputs(arrange)
-    expected, _, places = _expected(reference, targets)
+    inputs, positions, targets = _inputs(collate)
+    expected, _, padded_positions = _expected(reference, targets)
     logits = ours.objectives(inputs, positions)
     parts = losses.pretraining_losses(logits, {"masked": targets, "next_sentence": NEXT_LABELS})
     total = parts["masked"] + parts["next_sentence"]
-    theirs = expected.prediction_logits.flatten(0, 1)[places]
-    found = {
-        "token logits": theirs - logits["masked"],
+    differences = {
+        "token logits": expected.prediction_logits.flatten(0, 1)[padded_positions] - logits["masked"],
         "next logits": expected.seq_relationship_logits - logits["next_sentence"],
         "loss": expected.loss - total,
     }
@@ -107,11 +106,11 @@ def _differences(reference: Any, ours: BertForPretraining, arrange: Callable[...
     ours.zero_grad()
     expected.loss.backward()
     total.backward()
-    wanted = {name: value.grad for name, value in reference.named_parameters()}
-    got = _gradients(ours)
-    assert set(got) == set(wanted)
-    found |= {name: wanted[name] - got[name] for name in wanted}
-    return {name: float(value.detach().abs().max()) for name, value in found.items()}
+    expected_gradients = {name: value.grad for name, value in reference.named_parameters()}
+    gradients = _gradients(ours)
+    assert set(gradients) == set(expected_gradients)
+    differences |= {name: expected_gradients[name] - gradients[name] for name in expected_gradients}
+    return {name: float(value.detach().abs().max()) for name, value in differences.items()}
 
 
 def _gradients(ours: BertForPretraining) -> dict[str, torch.Tensor]:
@@ -125,10 +124,10 @@ def _gradients(ours: BertForPretraining) -> dict[str, torch.Tensor]:
     return gradients
 
 
-@pytest.mark.parametrize("arrange", [pad, _packed])
+@pytest.mark.parametrize("collate", [pad, _packed])
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
-def test_logits_losses_and_all_gradients(arrange: Callable[..., Any], activation: str) -> None:
-    differences = _differences(*_models(hidden_act=activation), arrange)
+def test_logits_losses_and_all_gradients(collate: Callable[..., Any], activation: str) -> None:
+    differences = _differences(*_models(hidden_act=activation), collate)
     assert len(differences) > 50
     assert max(differences.values()) < TOLERANCE, differences
 
@@ -301,16 +300,16 @@ def test_bug_is_caught(
     reference, ours = models
     bug(ours, monkeypatch)
     inputs, positions, targets = _inputs(_packed)
-    expected, _, places = _expected(reference, targets)
+    expected, _, padded_positions = _expected(reference, targets)
     logits = ours.objectives(inputs, positions)
-    # Looked up in the module at each call, so that a bug can be put in its place.
+    # Looked up in the module at each call, so that a bug can replace it.
     parts = losses.pretraining_losses(logits, {"masked": targets, "next_sentence": NEXT_LABELS})
     total = parts["masked"] + parts["next_sentence"]
     expected.loss.backward()
     total.backward()
     word = reference.bert.embeddings.word_embeddings.weight.grad - ours.bert.embeddings.word.weight.grad
     differences = [
-        expected.prediction_logits.flatten(0, 1)[places] - logits["masked"],
+        expected.prediction_logits.flatten(0, 1)[padded_positions] - logits["masked"],
         expected.seq_relationship_logits - logits["next_sentence"],
         expected.loss - total,
         word,

@@ -37,8 +37,8 @@ def _copy_block(reference: nn.TransformerEncoderLayer, ours: TransformerEncoderB
     ours.feed_forward.project.load_state_dict(reference.linear2.state_dict())
 
 
-def _same(one: Tensor, two: Tensor) -> bool:
-    return float((one - two).detach().abs().max()) < 1e-5
+def _same(expected: Tensor, actual: Tensor) -> bool:
+    return float((expected - actual).detach().abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -56,8 +56,8 @@ def test_multi_head_attention(need_weights: bool) -> None:
         assert weights is not None
         assert _same(expected_weights, weights)
     direction = torch.randn_like(got)
-    one, two = (torch.autograd.grad((x * direction).sum(), queries)[0] for x in (expected, got))
-    assert _same(one, two)
+    expected_gradient, gradient = (torch.autograd.grad((x * direction).sum(), queries)[0] for x in (expected, got))
+    assert _same(expected_gradient, gradient)
 
 
 def test_dot_product_attention_with_a_mask_per_query() -> None:
@@ -91,6 +91,6 @@ def test_encoder(norm_first: bool, activation: str) -> None:
     direction = torch.randn_like(got[mask])
     (expected[mask] * direction).sum().backward()
     (got[mask] * direction).sum().backward()
-    one = reference.layers[0].linear1.weight.grad
-    two = ours.blocks[0].feed_forward.expand.weight.grad
-    assert float((one - two).detach().abs().max()) < 1e-5 * max(1.0, float(one.abs().max()))
+    gradient = reference.layers[0].linear1.weight.grad
+    our_gradient = ours.blocks[0].feed_forward.expand.weight.grad
+    assert float((gradient - our_gradient).detach().abs().max()) < 1e-5 * max(1.0, float(gradient.abs().max()))

@@ -135,8 +135,8 @@ def compare(reference: nn.Transformer, ours: Transformer) -> dict[str, float]:
     direction = torch.randn(logits[target_kept].shape, generator=torch.Generator().manual_seed(1))
     direction /= direction.norm()
     tables = [ours.source_embedding.weight, ours.target_embedding.weight, ours.output.weight]
-    one, two = (torch.autograd.grad((x[target_kept] * direction).sum(), tables) for x in (logits, got.logits))
-    for name, a, b in zip(("source gradient", "target gradient", "output gradient"), one, two, strict=True):
+    expected, actual = (torch.autograd.grad((x[target_kept] * direction).sum(), tables) for x in (logits, got.logits))
+    for name, a, b in zip(("source gradient", "target gradient", "output gradient"), expected, actual, strict=True):
         assert a.abs().max() > 1e-4
         differences[name] = a - b
     return {name: float(difference.detach().abs().max()) for name, difference in differences.items()}

@@ -42,8 +42,8 @@ def test_round_trip_is_exact_and_ready_to_predict(folder: Path) -> None:
     assert model.config == SMALL
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
     torch.manual_seed(0)
-    for one, two in zip(BertModel(SMALL).parameters(), model.parameters(), strict=True):
-        assert torch.equal(one, two)
+    for expected, loaded in zip(BertModel(SMALL).parameters(), model.parameters(), strict=True):
+        assert torch.equal(expected, loaded)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ MASK = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
 def score(crf: LinearChainCrf, emissions: torch.Tensor, labels: tuple[int, ...]) -> torch.Tensor:
     """The definition, for one sentence."""
     total = crf.start[labels[0]] + crf.end[labels[-1]]
-    total = total + sum(emissions[place, label] for place, label in enumerate(labels))
+    total = total + sum(emissions[position, label] for position, label in enumerate(labels))
     return total + sum(crf.transitions[pair] for pair in itertools.pairwise(labels))
 
 
@@ -40,9 +40,9 @@ def test_the_loss_equals_brute_force(crf: LinearChainCrf, emissions: torch.Tenso
     labels = torch.tensor([[0, 2, 1, 1, 0], [2, 0, 0, 0, 0], [1, 1, 2, 0, 0]])
     losses = crf(emissions, labels, MASK)
     for row, length in enumerate(LENGTHS):
-        every = [score(crf, emissions[row], y) for y in itertools.product(range(3), repeat=length)]
-        right = score(crf, emissions[row], tuple(labels[row, :length].tolist()))
-        assert losses[row].item() == pytest.approx((torch.stack(every).logsumexp(0) - right).item(), abs=1e-5)
+        scores = [score(crf, emissions[row], y) for y in itertools.product(range(3), repeat=length)]
+        correct = score(crf, emissions[row], tuple(labels[row, :length].tolist()))
+        assert losses[row].item() == pytest.approx((torch.stack(scores).logsumexp(0) - correct).item(), abs=1e-5)
 
 
 def test_all_sequences_together_have_probability_one(crf: LinearChainCrf, emissions: torch.Tensor) -> None:
@@ -52,12 +52,12 @@ def test_all_sequences_together_have_probability_one(crf: LinearChainCrf, emissi
 
 
 def test_decoding_equals_brute_force(crf: LinearChainCrf, emissions: torch.Tensor) -> None:
-    found = crf.decode(emissions, MASK)
+    decoded = crf.decode(emissions, MASK)
     greedy = 0
     for row, length in enumerate(LENGTHS):
         best = max(itertools.product(range(3), repeat=length), key=lambda y: score(crf, emissions[row], y).item())
-        assert tuple(found[row]) == best
-        greedy += found[row] == emissions[row, :length].argmax(1).tolist()
+        assert tuple(decoded[row]) == best
+        greedy += decoded[row] == emissions[row, :length].argmax(1).tolist()
     assert greedy < 3  # else the transitions, and this test, would say nothing
 
 
@@ -80,9 +80,9 @@ def test_a_gradient_step_makes_the_right_labels_likelier(crf: LinearChainCrf, em
 
 def test_padding_changes_nothing(crf: LinearChainCrf, emissions: torch.Tensor) -> None:
     labels = torch.tensor([[0, 2, 1, 1, 0], [2, 0, 0, 0, 0], [1, 1, 2, 0, 0]])
-    other = torch.where(MASK[..., None], emissions, 100.0)
-    assert torch.equal(crf(emissions, labels, MASK), crf(other, labels * MASK + ~MASK * 2, MASK))
-    assert crf.decode(emissions, MASK) == crf.decode(other, MASK)
+    changed = torch.where(MASK[..., None], emissions, 100.0)
+    assert torch.equal(crf(emissions, labels, MASK), crf(changed, labels * MASK + ~MASK * 2, MASK))
+    assert crf.decode(emissions, MASK) == crf.decode(changed, MASK)
 
 
 def test_bad_input_is_one_line(crf: LinearChainCrf, emissions: torch.Tensor) -> None:

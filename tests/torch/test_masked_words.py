@@ -1,4 +1,4 @@
-"""Gaps and likelihoods from a model for masked words, against one text at a time and no batch."""
+"""Filled gaps and likelihoods from a model for masked words, against one text at a time without batches."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ def model() -> BertForPretraining:
         intermediate_size=20,
         max_position_embeddings=16,
     )
-    found = BertForPretraining(config).eval()
-    randomize(found)
-    return found
+    model = BertForPretraining(config).eval()
+    randomize(model)
+    return model
 
 
 @torch.inference_mode()
-def logits_of(model: BertForPretraining, ids: list[int]) -> torch.Tensor:
-    """Log-probabilities (T, V) of one text alone, at every place."""
+def log_probabilities_of(model: BertForPretraining, ids: list[int]) -> torch.Tensor:
+    """Log-probabilities (T, V) of one text alone, at every position."""
     return model(torch.tensor([ids])).token_logits[0].log_softmax(-1)
 
 
 def test_gaps_are_filled_with_the_likeliest_pieces(model: BertForPretraining, tokenizer: WordPiece) -> None:
-    found = fill_masks(model, tokenizer, "The [MASK] sat on a [MASK].", k=3)
-    expected = logits_of(model, tokenizer.encode("The [MASK] sat on a [MASK].").ids)
-    for gap, place in zip(found, (2, 6), strict=True):
-        order = expected[place].argsort(descending=True)[:3].tolist()
+    predictions = fill_masks(model, tokenizer, "The [MASK] sat on a [MASK].", k=3)
+    expected = log_probabilities_of(model, tokenizer.encode("The [MASK] sat on a [MASK].").ids)
+    for gap, position in zip(predictions, (2, 6), strict=True):
+        order = expected[position].argsort(descending=True)[:3].tolist()
         assert [piece for piece, _ in gap] == [VOCABULARY[token] for token in order]
-        assert [p for _, p in gap] == pytest.approx(expected[place][order].exp().tolist(), abs=1e-6)
+        assert [p for _, p in gap] == pytest.approx(expected[position][order].exp().tolist(), abs=1e-6)
     assert len(fill_masks(model, tokenizer, "[MASK]", k=100)[0]) == len(VOCABULARY)
 
 
 def test_likelihoods_are_those_of_one_mask_at_a_time(model: BertForPretraining, tokenizer: WordPiece) -> None:
     texts = TEXTS * 15  # more copies than a batch holds
-    found = pseudo_log_likelihoods(model, tokenizer, texts)
-    assert [one.tokens for one in found[:3]] == [7, 2, 7]
-    for text, one in zip(TEXTS, found, strict=False):
+    likelihoods = pseudo_log_likelihoods(model, tokenizer, texts)
+    assert [likelihood.tokens for likelihood in likelihoods[:3]] == [7, 2, 7]
+    for text, likelihood in zip(TEXTS, likelihoods, strict=False):
         ids, total = tokenizer.encode(text).ids, 0.0
-        for place in range(1, len(ids) - 1):
-            masked = [*ids[:place], 4, *ids[place + 1 :]]
-            total += float(logits_of(model, masked)[place, ids[place]])
-        assert one.log_probability == pytest.approx(total, abs=1e-4)
-    scores = [one.log_probability for one in found]
+        for position in range(1, len(ids) - 1):
+            masked = [*ids[:position], 4, *ids[position + 1 :]]
+            total += float(log_probabilities_of(model, masked)[position, ids[position]])
+        assert likelihood.log_probability == pytest.approx(total, abs=1e-4)
+    scores = [likelihood.log_probability for likelihood in likelihoods]
     assert scores[:3] == pytest.approx(scores[-3:], abs=1e-4)  # of another batch
 
 

@@ -24,20 +24,20 @@ def model() -> BertModel:
 
 def test_word_vectors_are_means_over_pieces(model: BertModel) -> None:
     sentences = [("the", "cats", "dreamt", "."), ("dreamt",), ("the", "cat")]
-    found = word_vectors(model, TOKENIZER, sentences, batch_size=2)
-    assert [array.shape for array in found] == [(4, 4, 16), (4, 1, 16), (4, 2, 16)]
+    vectors = word_vectors(model, TOKENIZER, sentences, batch_size=2)
+    assert [array.shape for array in vectors] == [(4, 4, 16), (4, 1, 16), (4, 2, 16)]
     ids = torch.tensor([TOKENIZER.encode("the cats dreamt .").ids])  # [CLS] the cat ##s dream ##t . [SEP]
     with torch.no_grad():
         states = torch.stack(model(ids, output_hidden_states=True).hidden_states)[:, 0]  # (4, L, D)
     pieces = [[1], [2, 3], [4, 5], [6]]
-    by_hand = np.stack([states[:, places].mean(1).numpy() for places in pieces], axis=1)
-    np.testing.assert_allclose(found[0], by_hand, atol=1e-5)
+    by_hand = np.stack([states[:, positions].mean(1).numpy() for positions in pieces], axis=1)
+    np.testing.assert_allclose(vectors[0], by_hand, atol=1e-5)
 
 
 def test_a_word_without_pieces_has_no_vector(model: BertModel) -> None:
-    found = word_vectors(model, TOKENIZER, [("the", "\u200b", "cat")])[0]
-    assert np.isnan(found).all(axis=(0, 2)).tolist() == [False, True, False]
-    np.testing.assert_allclose(found[:, 2], word_vectors(model, TOKENIZER, [("the", "cat")])[0][:, 1], atol=1e-5)
+    vectors = word_vectors(model, TOKENIZER, [("the", "\u200b", "cat")])[0]
+    assert np.isnan(vectors).all(axis=(0, 2)).tolist() == [False, True, False]
+    np.testing.assert_allclose(vectors[:, 2], word_vectors(model, TOKENIZER, [("the", "cat")])[0][:, 1], atol=1e-5)
 
 
 def test_word_vectors_of_bad_input(model: BertModel) -> None:

@@ -1,4 +1,4 @@
-"""ALBERT and DistilBERT: blocks that are shared, segments that are not looked at, the class of a model type."""
+"""ALBERT and DistilBERT: blocks that are shared, segments that are ignored, the class of a model type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_narrow_embeddings_are_widened() -> None:
     assert embeddings.word.weight.shape == (30, 5)
 
 
-def test_a_distilbert_looks_at_no_segments_and_has_no_pooler() -> None:
+def test_a_distilbert_has_no_segments_and_no_pooler() -> None:
     torch.manual_seed(0)
     model = DistilBertModel(DISTILBERT.replace(initializer_range=0.5)).eval()
     ids = torch.tensor([[3, 4, 5]])

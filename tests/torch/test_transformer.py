@@ -44,10 +44,10 @@ def test_tables_are_shared_as_asked(share: bool, tie: bool, tables: int) -> None
 
 def test_a_later_token_changes_nothing_before_it() -> None:
     model = Transformer(_config()).eval()
-    source, one = torch.randint(0, 41, (1, 6)), torch.randint(0, 41, (1, 8))
-    two = one.clone()
-    two[0, 5] = (two[0, 5] + 1) % 41
-    before, after = model(source, one).logits, model(source, two).logits
+    source, target = torch.randint(0, 41, (1, 6)), torch.randint(0, 41, (1, 8))
+    changed = target.clone()
+    changed[0, 5] = (changed[0, 5] + 1) % 41
+    before, after = model(source, target).logits, model(source, changed).logits
     assert torch.allclose(before[:, :5], after[:, :5], atol=1e-6)
     assert not torch.allclose(before[:, 5], after[:, 5], atol=1e-3)
 
@@ -146,8 +146,8 @@ def test_loss_is_the_formula_of_the_paper_over_real_tokens() -> None:
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     total, count = 0.0, 0
     for row, column in mask.nonzero().tolist():
-        wanted = torch.full((7,), 0.1 / 7)
-        wanted[targets[row, column]] += 0.9
-        total -= float((wanted * logits[row, column].log_softmax(0)).sum())
+        target = torch.full((7,), 0.1 / 7)
+        target[targets[row, column]] += 0.9
+        total -= float((target * logits[row, column].log_softmax(0)).sum())
         count += 1
     assert float(label_smoothing_loss(logits, targets, mask, 0.1)) == pytest.approx(total / count, abs=1e-6)

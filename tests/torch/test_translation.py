@@ -1,4 +1,4 @@
-"""The loop: it learns, both kinds of model, and a run that was interrupted ends like one that was not."""
+"""The loop: both kinds of model learn in it, and a run that was interrupted ends like one that was not."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ def test_both_kinds_learn_to_translate_word_for_word(kind: str) -> None:
     history = train_sequences(model, pairs[:250], pairs[250:], settings, progress=False)
     assert [record["step"] for record in history] == [250, 400]
     assert history[-1]["dev_loss"] < 0.2
-    texts, wanted = zip(*((example.source, example.target) for example in examples[250:]), strict=True)
-    found = translate(model, tokenizer, texts, beam_size=2, batch_size=16)
-    assert np.mean([one == two for one, two in zip(found, wanted, strict=True)]) > 0.9
+    texts, references = zip(*((example.source, example.target) for example in examples[250:]), strict=True)
+    translations = translate(model, tokenizer, texts, beam_size=2, batch_size=16)
+    correct = [text == reference for text, reference in zip(translations, references, strict=True)]
+    assert np.mean(correct) > 0.9
 
 
 @kinds
@@ -78,8 +79,8 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(kind: str, tmp_path: 
         torch.nn.init.normal_(parameter)
     history = _train(again, folder=tmp_path / "broken", resume=True)
     assert len(history) == 3
-    for one, two in zip(expected, history, strict=True):
-        assert {**one, "seconds": 0} == {**two, "seconds": 0}
+    for record, resumed in zip(expected, history, strict=True):
+        assert {**record, "seconds": 0} == {**resumed, "seconds": 0}
     assert history[2]["seconds"] > history[1]["seconds"] > 0
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
@@ -90,11 +91,11 @@ def test_the_best_weights_are_kept(tmp_path: Path) -> None:
     model = _model("seq2seq")
     history = _train(model, replace(SETTINGS, steps=24, learning_rate=0.5), folder=tmp_path)
     losses = [record["dev_loss"] for record in history]
-    assert min(losses) < losses[-1], "a learning rate far too high must make the last look a bad one"
+    assert min(losses) < losses[-1], "a learning rate far too high must make the last evaluation a bad one"
     assert evaluate_sequences(model, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
     assert not model.training
-    kept = Seq2Seq.from_pretrained(tmp_path)
-    assert evaluate_sequences(kept, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
+    best = Seq2Seq.from_pretrained(tmp_path)
+    assert evaluate_sequences(best, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
 
 
 def test_the_best_weights_outlive_a_break(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_the_best_weights_outlive_a_break(tmp_path: Path) -> None:
     _train(_model("seq2seq"), replace(settings, steps=24), folder=tmp_path)
     model = _model("seq2seq")
     losses = [record["dev_loss"] for record in _train(model, replace(settings, steps=28), folder=tmp_path, resume=True)]
-    assert min(losses) < min(losses[-2:]), "the best look must lie before the break"
+    assert min(losses) < min(losses[-2:]), "the best evaluation must lie before the break"
     assert evaluate_sequences(model, _pairs(20, 1)) == pytest.approx(min(losses), abs=1e-6)
 
 
@@ -137,12 +138,12 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
         _train(_model("transformer"), folder=tmp_path, resume=True)
 
 
-@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
-def test_a_damaged_checkpoint_is_refused(tmp_path: Path, place: float) -> None:
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fraction: float) -> None:
     _train(_model("seq2seq"), folder=tmp_path)
     for path in (tmp_path / "checkpoints").glob("*/state.pt"):
         content = bytearray(path.read_bytes())
-        content[int(place * len(content))] ^= 64
+        content[int(fraction * len(content))] ^= 64
         path.write_bytes(content)
     with (
         pytest.warns(DamagedCheckpointWarning, match="wrong sha256"),

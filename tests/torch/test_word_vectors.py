@@ -20,11 +20,11 @@ _DRINKS, _CARS = ["tea", "coffee", "milk", "water"], ["truck", "car", "bus", "va
 def sentences() -> list[list[str]]:
     """Drinks occur with cups, cars with roads; no drink with another, no car with another."""
     rng = np.random.default_rng(0)
-    made = []
+    drawn = []
     for _ in range(600):
-        made.append(["drink", "a", "cup", "of", str(rng.choice(_DRINKS)), "hot", "please"])
-        made.append(["drive", "the", "road", "with", str(rng.choice(_CARS)), "fast", "again"])
-    return made
+        drawn.append(["drink", "a", "cup", "of", str(rng.choice(_DRINKS)), "hot", "please"])
+        drawn.append(["drive", "the", "road", "with", str(rng.choice(_CARS)), "fast", "again"])
+    return drawn
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def test_steps_are_adagrads_with_a_falling_rate() -> None:
                 total += gradient**2
                 table -= 0.1 * (1 - batch.progress) * gradient / total.sqrt()
     assert train(model, batches, learning_rate=0.1) == pytest.approx(losses, abs=1e-6)
-    for table, wanted in zip(model.parameters(), by_hand.parameters(), strict=True):
-        torch.testing.assert_close(table, wanted, atol=1e-6, rtol=1e-5)
+    for table, expected in zip(model.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(table, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_a_batch_larger_than_the_vocabulary_stays_finite(sentences: list[list[str]], vocabulary: Vocabulary) -> None:

@@ -44,7 +44,7 @@ class World:
 
     @classmethod
     def init(cls, sharded: bool = False) -> World:
-        """Join the process group that ``torchrun`` has started, and return the rank of this process in it.
+        """Join the processes that ``torchrun`` has started, and return this one's ``World``.
 
         Without ``torchrun`` this process is alone and keeps everything, whatever ``sharded`` is.
         """

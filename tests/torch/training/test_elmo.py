@@ -1,4 +1,4 @@
-"""The loop of ELMo's language model: it learns, and a stopped run ends as one that was not stopped."""
+"""The loop of ELMo's language model: it learns, and a stopped run ends like one that was not stopped."""
 
 from __future__ import annotations
 

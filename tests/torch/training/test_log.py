@@ -1,4 +1,4 @@
-"""The log of a run: what a crash leaves is cleared up, and TensorBoard shows the same numbers."""
+"""The log of a run: what a crash leaves is cleaned up, and TensorBoard shows the same numbers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_tensorboard_shows_the_numbers_of_the_file(tmp_path: Path) -> None:
     path, events = tmp_path / "log.csv", tmp_path / "tensorboard"
     _write(path, 0, [{"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.5, "dev_loss": 2.5}], events)
     _write(path, 10, [{"step": 20, "loss": 2.25}, {"step": 30, "loss": 2.0}], events)  # goes on after step 10
-    found = accumulator.EventAccumulator(str(events)).Reload()
-    assert [(one.step, one.value) for one in found.Scalars("loss")] == [(10, 3.0), (20, 2.25), (30, 2.0)]
+    curves = accumulator.EventAccumulator(str(events)).Reload()
+    assert [(event.step, event.value) for event in curves.Scalars("loss")] == [(10, 3.0), (20, 2.25), (30, 2.0)]
     assert path.read_text().splitlines()[1:] == ["10,3.0,", "20,2.25,", "30,2.0,"]
 
 
