@@ -1,9 +1,9 @@
-"""Byte-pair encoding: a vocabulary learned by joining the most frequent neighbours, again and again.
+"""Byte-pair encoding: a vocabulary learned by joining the most frequent pair of neighbours again and again.
 
-The alphabet is the 256 bytes, so no text is unknown, and decoding gives back exactly what was encoded. A word carries
-the space before it, so no mark for the end of a word is needed.
+The alphabet is the 256 bytes, so no text is unknown, and decoding returns exactly what was encoded. A word includes the
+space before it, so no mark for the end of a word is needed.
 
-Source: Sennrich, Haddow and Birch 2016 (the algorithm; theirs starts from characters); Radford et al. 2019 (bytes).
+Source: Sennrich, Haddow and Birch 2016 (the algorithm, over characters); Radford et al. 2019 (bytes).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from d2lbert.text.merges import Pair, merge_pairs, replace_pair
 _BYTES = 256
 _CACHED_WORDS = 100_000
 
-# Every character is a letter or digit, white space, or neither, so these parts joined give the text back. Of several
-# spaces the last goes with the next word. A part has at most 64 characters: the time for a part grows with its square.
+# Every character is a letter or digit, white space, or neither, so the parts together are the whole text. The last of
+# several spaces belongs to the next word. A part has at most 64 characters: its time grows with the square of them.
 _PART = re.compile(r" ?\w{1,64}| ?[^\w\s]{1,64}|\s{1,64}(?!\S)|\s")
 
 
@@ -34,11 +34,11 @@ class BytePairEncoding:
 
     Args:
         merges: pairs of piece numbers in the order learned. Bytes have the numbers 0 to 255; each merge that makes a
-            piece not seen before gives it the next number. (Special tokens have no such number.)
+            new piece gives it the next number. (Special tokens have no such number.)
         special_tokens: names for ids that stand for no text, such as ``"[PAD]"``.
 
     Raises:
-        UserError: a merge of pieces that do not exist yet, or a special token given twice.
+        UserError: a merge joins pieces that do not exist yet, or a special token is given twice.
     """
 
     def __init__(self, merges: Sequence[Pair], special_tokens: Sequence[str] = ()) -> None:
@@ -66,7 +66,9 @@ class BytePairEncoding:
         """Learn from lines of text.
 
         Args:
-            merges: how many pairs to join at most. The vocabulary has 256 pieces more.
+            lines: the text.
+            merges: the largest number of pairs to join. The vocabulary has 256 pieces more.
+            special_tokens: as for the class.
             min_count: a pair that occurs less often is not joined.
         """
         counts = count_parts(lines)
@@ -80,26 +82,26 @@ class BytePairEncoding:
         return len(self.special_tokens) + len(self.pieces)
 
     def first(self, merges: int) -> BytePairEncoding:
-        """Return the encoding that learning would have given had it stopped after so many merges."""
+        """Return the encoding that has only the first ``merges`` merges, as if learning had stopped there."""
         return BytePairEncoding(self.merges[:merges], self.special_tokens)
 
     def special_id(self, token: str) -> int:
         """Return the id of a special token.
 
         Raises:
-            UserError: no such special token.
+            UserError: there is no such special token.
         """
         if token not in self.special_tokens:
             raise UserError(f"no special token {token!r} here: give it in special_tokens when learning")
         return self.special_tokens.index(token)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text. Special tokens are never read from the text."""
+        """Return the ids of a text. The name of a special token in the text is ordinary text."""
         shift = len(self.special_tokens)
         return [number + shift for part in _PART.findall(text) for number in self._encode_part(part)]
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the pieces as text; bytes that are only a part of a character are shown as ``\\xe2``."""
+        """Return the pieces of a text; bytes that are only part of a character are shown as ``\\xe2``."""
         return [self.piece(index) for index in self.encode(text)]
 
     def piece(self, index: int) -> str:
@@ -114,13 +116,13 @@ class BytePairEncoding:
         Raises:
             UserError: an id outside the vocabulary.
         """
-        found = []
+        pieces = []
         for index in ids:
             if not 0 <= index < len(self):
                 raise UserError(f"id {index} is outside the vocabulary of {len(self):,} pieces")
             if index >= len(self.special_tokens):
-                found.append(self.pieces[index - len(self.special_tokens)])
-        encoded = b"".join(found)
+                pieces.append(self.pieces[index - len(self.special_tokens)])
+        encoded = b"".join(pieces)
         try:
             return encoded.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
@@ -158,10 +160,10 @@ class BytePairEncoding:
         return self._cache[part]
 
     def _apply(self, symbols: list[int]) -> list[int]:
-        """Join what was learned first, then what was learned second, until nothing is left to join."""
-        never = len(self.merges)
+        """Apply the merges to a word in the order in which they were learned, until none applies."""
+        unranked = len(self.merges)
         while len(symbols) > 1:
-            best = min(pairwise(symbols), key=lambda pair: self._ranks.get(pair, never))
+            best = min(pairwise(symbols), key=lambda pair: self._ranks.get(pair, unranked))
             if best not in self._ranks:
                 break
             symbols = replace_pair(symbols, best, self._joined[best])
@@ -169,7 +171,7 @@ class BytePairEncoding:
 
 
 class _Pieces:
-    """The pieces made so far. Two merges that make the same bytes, as a+bc and ab+c do, make one piece."""
+    """The pieces made so far. Two merges that make the same bytes, as a+bc and ab+c do, make the same piece."""
 
     def __init__(self) -> None:
         self.pieces = [bytes([value]) for value in range(_BYTES)]
@@ -184,7 +186,7 @@ class _Pieces:
 
 
 def count_parts(lines: Iterable[str]) -> Counter[str]:
-    """Count the parts that are encoded one by one: a word with the space before it, a run of signs, a run of spaces."""
+    """Count the parts that are encoded separately: words with the space before them, runs of signs, runs of spaces."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(_PART.findall(line))

@@ -15,13 +15,16 @@ from d2lbert.text.vocab import Vocabulary
 class CharacterVocabulary:
     """Characters and their ids.
 
-    A character that was not seen in learning is unknown and is lost in decoding. Byte-pair encoding over bytes has no
-    such gap.
+    A character that does not occur in ``lines`` is unknown and is lost in decoding. Byte-pair encoding over bytes does
+    not have this gap.
 
     Args:
-        lines: the text to take the characters from.
+        lines: the text from which to take the characters.
         min_count: rarer characters are unknown.
-        special_tokens: come first; must hold ``[UNK]``.
+        special_tokens: they get the first ids; ``[UNK]`` must be among them.
+
+    Raises:
+        UserError: a special token is given twice, or ``[UNK]`` is missing.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class CharacterVocabulary:
         return self.vocabulary.ids(text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Join the characters of the ids. An unknown one becomes U+FFFD; other special tokens are left out.
+        """Return the text of the ids. An unknown character becomes U+FFFD; other special tokens are left out.
 
         Raises:
             UserError: an id outside the vocabulary.
@@ -56,8 +59,8 @@ class CharacterVocabulary:
         return "".join(characters)
 
 
-# The ids of ELMo's characters: bytes 0 to 255, then these markers. All are raised by one in the arrays below, so that
-# 0 can mean "no word here".
+# The ids of ELMo's characters: bytes 0 to 255, then these markers. In the arrays below all are one higher, so that 0
+# can mean "no word here".
 WORD_BEGIN, WORD_END, NO_CHARACTER = 258, 259, 260
 SENTENCE_BEGIN, SENTENCE_END = "<S>", "</S>"  # stand for one character each, which no text can hold
 _MARKERS = {SENTENCE_BEGIN: [256], SENTENCE_END: [257]}
@@ -67,7 +70,11 @@ class WordCharacters:
     """Words as rows of UTF-8 bytes, the input of ELMo (Peters et al. 2018). No word is ever unknown.
 
     Args:
-        max_characters: W, entries for a word; two of them mark its begin and its end. Longer words are cut off.
+        max_characters: W, the length of a row in bytes; two of them mark the word's beginning and end. Longer words are
+            cut off.
+
+    Raises:
+        UserError: ``max_characters`` is below 3.
     """
 
     def __init__(self, max_characters: int = 50) -> None:
@@ -81,19 +88,19 @@ class WordCharacters:
         row = self._rows.get(word)
         if row is None:
             characters = _MARKERS.get(word) or list(word.encode("utf-8", "replace")[: self.max_characters - 2])
-            filled = [WORD_BEGIN, *characters, WORD_END]
+            marked = [WORD_BEGIN, *characters, WORD_END]
             row = np.full(self.max_characters, NO_CHARACTER + 1)
-            row[: len(filled)] = np.array(filled) + 1
+            row[: len(marked)] = np.array(marked) + 1
             self._rows[word] = row
         return row
 
     def batch(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids (B, T, W) of sentences and their mask (B, T), True where a word stands.
+        """Return the ids (B, T, W) of sentences and their mask (B, T), True for words and markers, False for padding.
 
-        Each sentence begins with a marker and ends with one, so T is two more than the longest has words.
+        Each sentence begins and ends with a marker, so T is the number of words of the longest sentence plus two.
 
         Raises:
-            UserError: there is no sentence.
+            UserError: there are no sentences.
         """
         if not sentences:
             raise UserError("there is no sentence to turn into characters: give at least one")

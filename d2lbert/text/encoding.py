@@ -14,13 +14,13 @@ SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """A text, or a pair of texts, as a model takes it. All lists have one entry for each token.
+    """A text, or a pair of texts, as the input of a model. All lists have one entry per token.
 
     Fields:
-        ids: row of the embedding matrix.
+        ids: the token's row in the embedding matrix.
         segment_ids: 0 for the first text and its special tokens, 1 for the second.
-        tokens: the pieces, for people.
-        offsets: (start, end) in characters of the text that the token is from; (0, 0) for tokens that were added.
+        tokens: the pieces, in readable form.
+        offsets: (start, end) of the token in characters of its text; (0, 0) for tokens that were added.
         special: True for the ``[CLS]`` and ``[SEP]`` that were added.
     """
 
@@ -34,15 +34,15 @@ class Encoding:
         return len(self.ids)
 
     def tokens_between(self, start: int, end: int, segment: int = 0) -> list[int]:
-        """Return the places of the tokens that overlap the characters ``start`` to ``end`` of the text ``segment``.
+        """Return the positions of the tokens that overlap the characters ``start`` to ``end`` of the text ``segment``.
 
-        ``end`` is the first character that is out. Added tokens never count; the list is empty where the text was cut
-        off before ``start``, or where the characters are white space.
+        ``end`` is exclusive. Added tokens never count. The list is empty where the text was cut off before ``start``,
+        or where the characters are white space.
         """
         return [
-            place
-            for place, (left, right) in enumerate(self.offsets)
-            if not self.special[place] and self.segment_ids[place] == segment and left < end and right > start
+            position
+            for position, (left, right) in enumerate(self.offsets)
+            if not self.special[position] and self.segment_ids[position] == segment and left < end and right > start
         ]
 
 
@@ -57,13 +57,19 @@ class Pieces(NamedTuple):
         """Return the first ``count`` pieces."""
         return self.between(0, count)
 
-    def between(self, begin: int, end: int) -> Pieces:
-        """Return the pieces ``begin`` to ``end``; ``end`` is the first that is out."""
-        return Pieces(self.ids[begin:end], self.tokens[begin:end], self.offsets[begin:end])
+    def between(self, start: int, end: int) -> Pieces:
+        """Return the pieces from ``start`` to ``end``, which is exclusive."""
+        return Pieces(self.ids[start:end], self.tokens[start:end], self.offsets[start:end])
 
 
 def assemble(a: Pieces, b: Pieces | None, max_length: int | None, token_to_id: dict[str, int]) -> Encoding:
     """Put ``[CLS]`` and ``[SEP]`` around the pieces, after cutting them to ``max_length`` tokens in all.
+
+    Args:
+        a: the first text.
+        b: the second text; None for a single text.
+        max_length: the largest number of tokens, special tokens included; None for no limit.
+        token_to_id: the vocabulary.
 
     Raises:
         UserError: ``max_length`` leaves no room for a single piece.
@@ -95,10 +101,10 @@ def assemble(a: Pieces, b: Pieces | None, max_length: int | None, token_to_id: d
 def assemble_batch(
     firsts: Sequence[Pieces], seconds: Sequence[Pieces] | None, max_length: int | None, token_to_id: dict[str, int]
 ) -> list[Encoding]:
-    """:func:`assemble` many texts, or many pairs.
+    """Assemble many texts, or many pairs, with :func:`assemble`.
 
     Raises:
-        UserError: there are more first texts than second ones, or fewer; or ``max_length`` is too small.
+        UserError: the numbers of first and second texts differ, or ``max_length`` is too small.
     """
     if seconds is None:
         return [assemble(a, None, max_length, token_to_id) for a in firsts]
@@ -108,10 +114,10 @@ def assemble_batch(
 
 
 def truncate(a: Pieces, b: Pieces | None, room: int) -> tuple[Pieces, Pieces | None]:
-    """Cut to ``room`` pieces in all, the longer text first.
+    """Cut the texts to ``room`` pieces in all, the longer text first.
 
-    Where both texts must be cut and ``room`` is odd, the longer one keeps the odd piece (if they are equal, the
-    second). So does the `tokenizers` library; BERT's own release always gave it to the first.
+    Where both texts must be cut and ``room`` is odd, the longer text keeps the odd piece; of equal texts, the second
+    does. The `tokenizers` library does the same; BERT's own release always gave the odd piece to the first text.
     """
     if b is None:
         return a.first(room), None

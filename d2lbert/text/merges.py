@@ -1,7 +1,7 @@
 """Learn which neighbouring symbols to join: the loop that byte-pair encoding and WordPiece have in common.
 
-Source: Sennrich, Haddow and Birch 2016, algorithm 1. There each step counts all pairs anew. Here the counts are kept,
-and only the words that hold the joined pair are counted again, so ten thousand merges take seconds and not hours.
+Source: Sennrich, Haddow and Birch 2016, algorithm 1. There each step counts all pairs again. Here the counts are kept,
+and only words with the joined pair are counted again, so ten thousand merges take seconds and not hours.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ Pair = tuple[int, int]
 def merge_pairs(
     words: list[list[int]], counts: Sequence[int], join: Callable[[int, int], int], min_count: int = 2
 ) -> Iterator[Pair]:
-    """Yield the most frequent pair of neighbours, join it in all words, and go on. The caller stops when it has enough.
+    """Yield the most frequent pair of neighbours, join it in all words, and repeat until the caller stops.
 
-    Among pairs of equal count the one with the smaller ids comes first, so the result does not depend on the order of
+    Of pairs with equal counts the one with the smaller ids comes first, so the result does not depend on the order of
     the words.
 
     Args:
         words: the distinct words, each a list of symbol ids. The list is changed.
         counts: how often each word occurs.
-        join: gives the id of the symbol that two symbols become.
-        min_count: stop when no pair occurs so often.
+        join: returns the id of the symbol that replaces two symbols.
+        min_count: stop when every pair occurs less often.
     """
     totals: Counter[Pair] = Counter()
-    places: defaultdict[Pair, set[int]] = defaultdict(set)
+    words_with: defaultdict[Pair, set[int]] = defaultdict(set)
     for index, word in enumerate(words):
         for pair in pairwise(word):
             totals[pair] += counts[index]
-            places[pair].add(index)
+            words_with[pair].add(index)
     queue = [(-total, pair) for pair, total in totals.items()]
     heapq.heapify(queue)
     while queue:
@@ -44,23 +44,23 @@ def merge_pairs(
             return
         yield pair
         joined = join(*pair)
-        changed = set()
-        for index in places.pop(pair):
+        changed_pairs = set()
+        for index in words_with.pop(pair):
             for old in pairwise(words[index]):
                 totals[old] -= counts[index]
-                changed.add(old)
+                changed_pairs.add(old)
             words[index] = replace_pair(words[index], pair, joined)
             for new in pairwise(words[index]):
                 totals[new] += counts[index]
-                places[new].add(index)
-                changed.add(new)
-        for other in changed:
-            if totals[other] > 0:
-                heapq.heappush(queue, (-totals[other], other))
+                words_with[new].add(index)
+                changed_pairs.add(new)
+        for changed_pair in changed_pairs:
+            if totals[changed_pair] > 0:
+                heapq.heappush(queue, (-totals[changed_pair], changed_pair))
 
 
 def replace_pair(word: Sequence[int], pair: Pair, joined: int) -> list[int]:
-    """Return the word with each occurrence of the pair joined, from left to right: of "a a a" the first two."""
+    """Return the word with each occurrence of the pair joined, from left to right: in "a a a" the first two."""
     result = []
     position = 0
     while position < len(word):

@@ -1,4 +1,4 @@
-"""A language model that counts: interpolated Kneser-Ney, the baseline that neural models had to beat."""
+"""An n-gram language model: interpolated Kneser-Ney, the baseline that neural models had to beat."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ BEGIN = "<S>"
 
 
 class KneserNey:
-    """Interpolated Kneser-Ney with one discount an order (Kneser and Ney 1995; Chen and Goodman 1999, section 2.7).
+    """Interpolated Kneser-Ney with one discount per order (Kneser and Ney 1995; Chen and Goodman 1999, section 2.7).
 
     p(w | h) = max(c(h w) - d, 0) / c(h) + d n(h) / c(h) * p(w | h without its first word), where c counts, n(h) is the
     number of different words seen after h, and d is the discount. Below the highest order c(h w) is not how often h w
-    occurs but in how many different places: after how many different words. That is the idea of the method: "Francisco"
-    is frequent, but only after "San".
+    occurs but after how many different words. This is the idea of the method: "Francisco" is frequent, but only after
+    "San".
 
     Args:
-        sentences: lists of words; words outside ``vocabulary`` must already be replaced.
-        vocab_size: V, the number of words that can follow; the lowest order ends in 1 / V.
+        sentences: lists of words; words outside the vocabulary must already be replaced.
+        vocab_size: V, the number of words that can follow; below the lowest order every word has probability 1 / V.
         order: n of the n-grams.
 
     Raises:
-        UserError: no sentence, or an order below 1.
+        UserError: there are no words, or the order is below 1.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]], vocab_size: int, order: int = 3) -> None:
@@ -40,7 +40,7 @@ class KneserNey:
             raise UserError("no words to count: give at least one sentence")
         self.counts = [highest]  # counts[k] has n-grams of length order - k
         for _ in range(order - 1):
-            # Every different (k + 1)-gram is one place where its last k words occur.
+            # Each distinct (k + 1)-gram is one context in which its last k words occur.
             self.counts.append(Counter(gram[1:] for gram in self.counts[-1]))
         self.discounts = [_discount(counts) for counts in self.counts]
         self.totals: list[dict[tuple[str, ...], int]] = []
@@ -55,25 +55,29 @@ class KneserNey:
             self.followers.append(dict(followers))
 
     def probability(self, word: str, history: Sequence[str]) -> float:
-        """Return p(word | history); only the last order - 1 words of the history count."""
+        """Return p(word | history), which depends on the last order - 1 words of the history."""
         context = (*([BEGIN] * (self.order - 1)), *history)[len(history) :]
-        found = 1 / self.vocab_size
+        probability = 1 / self.vocab_size
         for level in range(self.order - 1, -1, -1):  # from single words up to the longest n-gram
-            short = context[level:]
-            total = self.totals[level].get(short, 0)
+            suffix = context[level:]
+            total = self.totals[level].get(suffix, 0)
             if total == 0:
-                break  # a context that was never seen has nothing to add, and neither have longer ones
+                break  # a context that was never seen adds nothing, and neither do longer ones
             discount = self.discounts[level]
-            seen = max(self.counts[level].get((*short, word), 0) - discount, 0.0)
-            found = (seen + discount * self.followers[level][short] * found) / total
-        return found
+            seen = max(self.counts[level].get((*suffix, word), 0) - discount, 0.0)
+            probability = (seen + discount * self.followers[level][suffix] * probability) / total
+        return probability
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> float:
-        """Return exp of the mean of -log p over all words of the sentences, each read from its beginning."""
+        """Return exp of the mean of -log p over all words; the history of a word begins with its sentence.
+
+        Raises:
+            UserError: there are no words.
+        """
         total, words = 0.0, 0
         for sentence in sentences:
-            for place, word in enumerate(sentence):
-                total -= math.log(self.probability(word, sentence[max(0, place - self.order + 1) : place]))
+            for position, word in enumerate(sentence):
+                total -= math.log(self.probability(word, sentence[max(0, position - self.order + 1) : position]))
                 words += 1
         if not words:
             raise UserError("no words to measure: give at least one sentence")

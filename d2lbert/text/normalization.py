@@ -1,15 +1,15 @@
-"""The first half of BERT's tokenizer: clean a text up and split it into words and punctuation.
+"""The first half of BERT's tokenizer: clean up a text and split it into words and punctuation.
 
 Each character is treated on its own (Devlin et al. 2019, the "basic" tokenizer of their release):
 
-* control characters, format characters and U+FFFD vanish; every kind of white space becomes a space;
-* a Chinese character becomes a word of its own, for Chinese writes no spaces;
+* control characters, format characters and U+FFFD are dropped; every kind of white space becomes a space;
+* a Chinese character becomes a word of its own, since Chinese is written without spaces;
 * accents are stripped: canonical decomposition (NFD) writes "é" as "e" and a combining mark, and the marks are dropped;
 * letters are lower-cased;
 * a punctuation mark becomes a word of its own.
 
-A word remembers where each of its characters stood in the original text. That is what lets a question answering model
-point back into the text it was given.
+A word remembers the position of each of its characters in the original text. With these a question answering model can
+point back into the text.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-# The `tokenizers` library, with which published BERT models are used, classes characters by the tables of Unicode 8.
-# Marks, punctuation and format characters that came later are to it plain letters. These are they, as hexadecimal
-# ranges, up to Unicode 17: with them the result is the same under every Python, whatever Unicode it knows.
+# The `tokenizers` library, with which published BERT models are used, classifies characters by the tables of Unicode 8.
+# It takes marks, punctuation and format characters that were added later for plain letters. These are listed here as
+# hexadecimal ranges, up to Unicode 17, so that the result is the same in every Python, whatever Unicode it knows.
 _LATER_THAN_UNICODE_8 = """
 5c8-5c9 61d 7fd 890-891 897-89f 8ca-8e2 9fd-9fe a76 afa-aff b53-b55 c04 c3c c77 c84 d00 d3b-d3c d81 eba ece 180f
 1885-1886 1abf-1af0 1b4e-1b4f 1b7d-1b7f 1df6-1dfb 2e43-2e4f 2e52-2e5d 2e60-2e63 a82c a8c5 a8ff a9bd 10d24-10d27
@@ -41,7 +41,7 @@ _WAS_MARK = "\u1734"
 _WAS_PUNCTUATION = "\u166d\U000111c9"
 
 # The CJK ideographs: Unified, Extension A to E, and the compatibility blocks. Kana and Hangul are not among them.
-# Extension E begins at 2B820; the `tokenizers` library has 2B920, and being equal to it is what counts.
+# Extension E begins at 2B820; the `tokenizers` library has 2B920, and we must equal the library.
 _CHINESE = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -55,17 +55,22 @@ _CHINESE = (
 
 
 class Word(NamedTuple):
-    """A run of characters between two gaps. ``positions[i]`` is where ``text[i]`` stood in the original text."""
+    """A word after cleaning. ``positions[i]`` is the position of ``text[i]`` in the original text."""
 
     text: str
     positions: list[int]
 
 
 def clean_words(text: str, lowercase: bool = True, strip_accents: bool = True) -> list[Word]:
-    """Clean a text up and split it into words and punctuation marks.
+    """Clean up a text and split it into words and punctuation marks.
 
-    The canonical reordering of NFD is left out: it concerns only marks that are no accents, such as two signs of
-    musical notation on one note.
+    The canonical reordering of NFD is left out: it matters only for marks that are not accents, such as two signs of
+    musical notation on the same note.
+
+    Args:
+        text: any text.
+        lowercase: fold case.
+        strip_accents: drop accents.
     """
     words = []
     letters: list[str] = []
@@ -85,7 +90,7 @@ def clean_words(text: str, lowercase: bool = True, strip_accents: bool = True) -
 
 @lru_cache(maxsize=100_000)
 def clean_character(character: str, lowercase: bool, strip_accents: bool) -> str:
-    """Return what one character of the text becomes: nothing, a space, or characters; words of their own get spaces."""
+    """Return what a character becomes: nothing, a space, or characters, with spaces around a word of its own."""
     if is_control(character):
         return ""
     if character.isspace():
@@ -96,14 +101,14 @@ def clean_character(character: str, lowercase: bool, strip_accents: bool) -> str
         decomposed = unicodedata.normalize("NFD", character)
         cleaned = "".join(part for part in decomposed if not is_mark(part))
     if lowercase:
-        # One by one: str.lower() of a whole word would write a Greek sigma at its end in another way.
+        # Character by character: str.lower() of a whole word gives a final Greek sigma another form.
         cleaned = "".join(part.lower() for part in cleaned)
     cleaned = "".join(f" {part} " if is_punctuation(part) else part for part in cleaned)
     return f" {cleaned} " if stands_alone else cleaned
 
 
 def is_control(character: str) -> bool:
-    """Whether a character is dropped: control, format, private use, surrogate, and U+FFFD, which stands for a fault."""
+    """Whether a character is dropped: control, format, private use, surrogate, or U+FFFD, which marks a damaged one."""
     if character in "\t\n\r" or character in _later_characters():
         return False
     return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs")
@@ -123,7 +128,7 @@ def is_mark(character: str) -> bool:
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether BERT takes a character for punctuation: every ASCII sign such as ``$``, and what Unicode does."""
+    """Whether a character is punctuation to BERT: every ASCII symbol, such as ``$``, and what is so in Unicode."""
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "
     if character in _later_characters():

@@ -1,8 +1,8 @@
 """ALBERT's tokenizer: words split into the most probable pieces of a vocabulary (Kudo 2018; Kudo and Richardson 2018).
 
-Each piece has a log-probability, and a text is split where the sum over its pieces is largest. A piece that begins a
-word begins with ``▁``, which stands for the space before it. The rules, the pieces and how a text is cleaned come from
-a ``tokenizer.json``, which the `tokenizers` library reads and applies.
+Each piece has a log-probability, and a text is split so that the sum over its pieces is largest. A piece at the
+beginning of a word begins with ``▁``, which stands for the space before it. The pieces, and the rules by which a text
+is cleaned, come from a ``tokenizer.json``, which the `tokenizers` library reads and applies.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PAD, _UNKNOWN = "<pad>", "<unk>"
 
 
 class Unigram:
-    """A tokenizer of ALBERT. Methods are those of :class:`~d2lbert.text.WordPiece`.
+    """ALBERT's tokenizer. It has the methods of :class:`~d2lbert.text.WordPiece`.
 
     Args:
-        content: of a ``tokenizer.json``.
-        origin: its path, for messages.
+        content: the text of a ``tokenizer.json``.
+        origin: its path, for error messages.
 
     Raises:
-        UserError: the content is no tokenizer, not a unigram model, or lacks a special token.
+        UserError: the content is not a tokenizer, not a unigram model, or lacks a special token.
     """
 
     def __init__(self, content: str, origin: str | Path = TOKENIZER_FILE) -> None:
@@ -41,7 +41,7 @@ class Unigram:
             raise UserError(f"{origin} holds no tokenizer ({error}): restore the file") from None
         if kind != "Unigram":
             raise UserError(f"{origin} is a tokenizer of kind {kind}, not Unigram: give the one of an ALBERT")
-        # The file may ask for a fixed length; how long a text may be is the caller's choice here.
+        # The file may set a fixed length; here the caller decides how long a text may be.
         self._library.no_truncation()
         self._library.no_padding()
         self.token_to_id: dict[str, int] = self._library.get_vocab()
@@ -69,7 +69,7 @@ class Unigram:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Unigram:
-        """Read the ``tokenizer.json`` of a Hugging Face folder."""
+        """Read the ``tokenizer.json`` of a Hugging Face folder. Errors are those of :meth:`from_file`."""
         return cls.from_file(Path(folder) / TOKENIZER_FILE)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -88,7 +88,15 @@ class Unigram:
         return self._pieces([text])[0].tokens
 
     def encode(self, a: str, b: str | None = None, max_length: int | None = None) -> Encoding:
-        """Encode ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]``, cut to ``max_length`` tokens in all."""
+        """Encode ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]``.
+
+        Args:
+            a, b: the texts.
+            max_length: the largest number of tokens, special tokens included; of a pair, the longer text is cut first.
+
+        Raises:
+            UserError: ``max_length`` leaves no room for a single piece.
+        """
         return self.encode_batch([a], None if b is None else [b], max_length)[0]
 
     def encode_batch(
@@ -96,23 +104,28 @@ class Unigram:
     ) -> list[Encoding]:
         """Encode many texts, or many pairs.
 
+        Args:
+            texts: the texts, or the first texts of pairs.
+            pairs: the second texts.
+            max_length: as in :meth:`encode`.
+
         Raises:
-            UserError: ``pairs`` has another length than ``texts``, or ``max_length`` is too small.
+            UserError: ``pairs`` and ``texts`` have different lengths, or ``max_length`` is too small.
         """
         seconds = None if pairs is None else self._pieces(pairs)
         return assemble_batch(self._pieces(texts), seconds, max_length, self.token_to_id)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Join pieces to a text; special tokens are left out.
+        """Return the text of the ids; special tokens are left out.
 
         Raises:
             UserError: an id outside the vocabulary.
         """
-        found = list(ids)
-        for index in found:
+        indices = list(ids)
+        for index in indices:
             if not 0 <= index < len(self.vocab):
                 raise UserError(f"id {index} is outside the vocabulary of {len(self.vocab):,} pieces")
-        decoded: str = self._library.decode(found, skip_special_tokens=True)
+        decoded: str = self._library.decode(indices, skip_special_tokens=True)
         return decoded
 
     def _pieces(self, texts: Sequence[str]) -> list[Pieces]:

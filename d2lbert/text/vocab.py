@@ -1,4 +1,4 @@
-"""A vocabulary: which word has which id."""
+"""A vocabulary: the ids of words."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Vocabulary:
     Args:
         counts: how often each word occurs.
         min_count: rarer words are left out.
-        max_size: keep at most so many entries, special tokens included.
-        special_tokens: must hold ``unknown``.
-        unknown: the token that stands for every word left out.
+        max_size: the largest number of entries, special tokens included; None for no limit.
+        special_tokens: they get the first ids; ``unknown`` must be among them.
+        unknown: the token that stands for every word that is left out.
 
     Raises:
-        UserError: a special token given twice, no unknown token, or ``max_size`` below the number of special tokens.
+        UserError: a special token is given twice, ``unknown`` is not among them, or they are more than ``max_size``.
     """
 
     def __init__(
@@ -70,5 +70,9 @@ class Vocabulary:
         return self.words[index]
 
     def lookup(self, ids: Iterable[int]) -> list[str]:
-        """Return the word of each id."""
+        """Return the word of each id.
+
+        Raises:
+            UserError: an id is outside the vocabulary.
+        """
         return [self.word(index) for index in ids]

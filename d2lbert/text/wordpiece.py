@@ -1,7 +1,7 @@
 """BERT's tokenizer: words split into the longest pieces of a vocabulary.
 
-The code is plain Python, to be read. It equals ``transformers.BertTokenizerFast`` token for token, offsets
-included. For bulk work :meth:`WordPiece.encode_batch` gives the same through the `tokenizers` library.
+The code is plain Python, written to be read. It equals ``transformers.BertTokenizerFast`` token for token, offsets
+included. For many texts :meth:`WordPiece.encode_batch` gives the same result with the `tokenizers` library.
 
 Source: Schuster and Nakajima 2012 (the pieces), Devlin et al. 2019 (the input of BERT: ``[CLS] a [SEP] b [SEP]``).
 """
@@ -33,13 +33,13 @@ from d2lbert.text.encoding import (
 )
 from d2lbert.text.normalization import Word, clean_words
 
-_LONGEST_WORD = 100  # characters; a longer word is not searched but unknown
+_LONGEST_WORD = 100  # characters; a longer word is unknown
 _CACHED_WORDS = 100_000
-_WORDS_OF_A_TEXT = 1000
+_WORDS_PER_TEXT = 1000
 
 
 class _Piece(NamedTuple):
-    """A piece of a word: ``start`` and ``end`` count the characters of the cleaned word."""
+    """A piece of a word: ``start`` and ``end`` are indices of characters of the cleaned word."""
 
     token: str
     start: int
@@ -52,10 +52,10 @@ class WordPiece:
     Args:
         vocab: the pieces; the index is the id. ``##`` marks a piece that continues a word.
         lowercase: fold case, for "uncased" models.
-        strip_accents: by default as ``lowercase``.
+        strip_accents: drop accents; by default the same as ``lowercase``.
 
     Raises:
-        UserError: empty vocabulary, a piece given twice, or a special token missing.
+        UserError: the vocabulary is empty, has a piece twice, or lacks a special token.
     """
 
     def __init__(self, vocab: Sequence[str], lowercase: bool = True, strip_accents: bool | None = None) -> None:
@@ -69,7 +69,11 @@ class WordPiece:
 
     @classmethod
     def from_file(cls, vocab_txt: str | Path, lowercase: bool = True) -> WordPiece:
-        """Read a vocabulary file: one piece a line, the line number (from 0) is the id.
+        """Read a vocabulary file: one piece per line; the line number (from 0) is the id.
+
+        Args:
+            vocab_txt: the path of the file.
+            lowercase: fold case and strip accents.
 
         Raises:
             UserError: the file is missing, not UTF-8, or not a BERT vocabulary.
@@ -81,11 +85,13 @@ class WordPiece:
         """Read ``vocab.txt`` and ``tokenizer_config.json`` of a Hugging Face folder.
 
         Args:
-            lowercase: overrules the folder. Several published cased models lack the file that says so; without it and
-                without this argument the tokenizer lower-cases.
+            folder: its path.
+            lowercase: overrides the folder. Several published cased models lack the file that says so; without that
+                file and without this argument the tokenizer lower-cases.
 
         Raises:
-            UserError: no vocabulary, an unreadable configuration, or one that asks for what is not built here.
+            UserError: there is no vocabulary, the configuration cannot be read, or it needs an option that is not
+                supported.
         """
         config = _read_config(Path(folder) / "tokenizer_config.json")
         if lowercase is None:
@@ -119,10 +125,11 @@ class WordPiece:
     def encode(self, a: str, b: str | None = None, max_length: int | None = None) -> Encoding:
         """Encode ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]``.
 
-        A special token that stands in the text itself, such as ``[MASK]``, is taken for that token, as BERT does.
+        A special token in the text itself, such as ``[MASK]``, is encoded as that token, as in BERT.
 
         Args:
-            max_length: cut to so many tokens, special tokens included; of a pair, the longer text is cut first.
+            a, b: the texts.
+            max_length: the largest number of tokens, special tokens included; of a pair, the longer text is cut first.
 
         Raises:
             UserError: ``max_length`` leaves no room for a single piece.
@@ -133,38 +140,43 @@ class WordPiece:
     def encode_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int | None = None
     ) -> list[Encoding]:
-        """Encode many texts, or many pairs, with the `tokenizers` library. Equals :meth:`encode` on each.
+        """Encode many texts, or many pairs, with the `tokenizers` library. The result equals :meth:`encode` of each.
+
+        Args:
+            texts: the texts, or the first texts of pairs.
+            pairs: the second texts.
+            max_length: as in :meth:`encode`.
 
         Raises:
-            UserError: ``pairs`` has another length than ``texts``, or ``max_length`` is too small.
+            UserError: ``pairs`` and ``texts`` have different lengths, or ``max_length`` is too small.
         """
         seconds = None if pairs is None else self._bulk_pieces(pairs)
         return assemble_batch(self._bulk_pieces(texts), seconds, max_length, self.token_to_id)
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of many texts with the `tokenizers` library: no special tokens around them, nothing else."""
+        """Return only the ids of many texts, without special tokens around them, with the `tokenizers` library."""
         clean = [_SURROGATE.sub("\0", text) for text in texts]
         return [encoding.ids for encoding in self._bulk.encode_batch_fast(clean, add_special_tokens=False)]
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Return the ids of many words that hold no spaces, one after the other, and for each id the word's place.
+        """Return the ids of many words without spaces, one after the other, and for each id the index of its word.
 
-        The `tokenizers` library takes some ten microseconds to begin a text, so many words go into one.
+        The `tokenizers` library needs some ten microseconds to start a text, so many words are put into one text.
         """
         ids: list[int] = []
-        places: list[int] = []
-        for first in range(0, len(words), _WORDS_OF_A_TEXT):
-            part = words[first : first + _WORDS_OF_A_TEXT]
-            encoding = self._bulk.encode(_SURROGATE.sub("\0", " ".join(part)), add_special_tokens=False)
-            ends = list(accumulate(len(word) + 1 for word in part))
+        word_indices: list[int] = []
+        for first in range(0, len(words), _WORDS_PER_TEXT):
+            chunk = words[first : first + _WORDS_PER_TEXT]
+            encoding = self._bulk.encode(_SURROGATE.sub("\0", " ".join(chunk)), add_special_tokens=False)
+            ends = list(accumulate(len(word) + 1 for word in chunk))
             ids += encoding.ids
-            places += [first + bisect_right(ends, start) for start, _ in encoding.offsets]
-        return ids, places
+            word_indices += [first + bisect_right(ends, start) for start, _ in encoding.offsets]
+        return ids, word_indices
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Join pieces to words, a space between them. ``[PAD]``, ``[CLS]`` and ``[SEP]`` are left out.
+        """Return the words of the ids, with spaces between them. ``[PAD]``, ``[CLS]`` and ``[SEP]`` are left out.
 
-        What cleaning took away (case, accents, the original spaces) does not come back.
+        What cleaning removed (case, accents, the original spaces) is not restored.
 
         Raises:
             UserError: an id outside the vocabulary.
@@ -180,7 +192,7 @@ class WordPiece:
     def _pieces(self, text: str) -> Pieces:
         ids, tokens, offsets = [], [], []
         position = 0
-        # The pattern has one group, so the special tokens stand at the odd places of the list.
+        # The pattern has one group, so the special tokens are at the odd positions of the list.
         for index, part in enumerate(_SPECIAL_TOKEN.split(text)):
             if index % 2 == 1:
                 ids.append(self.token_to_id[part])
@@ -197,7 +209,7 @@ class WordPiece:
         return Pieces(ids, tokens, offsets)
 
     def _word_pieces(self, word: Word) -> list[_Piece]:
-        # Few words make most of a text, so their pieces are kept. When the store is full it starts anew.
+        # Few words make up most of a text, so their pieces are cached. A full cache is emptied.
         if word.text not in self._cache:
             if len(self._cache) >= _CACHED_WORDS:
                 self._cache.clear()
@@ -205,7 +217,7 @@ class WordPiece:
         return self._cache[word.text]
 
     def _bulk_pieces(self, texts: Sequence[str]) -> list[Pieces]:
-        # A lone surrogate is no character and cannot cross to the library; NUL is dropped just as it would be.
+        # A lone surrogate is no character and cannot be passed to the library; NUL is dropped in the same way.
         clean = [_SURROGATE.sub("\0", text) for text in texts]
         encodings = self._bulk.encode_batch(clean, add_special_tokens=False)
         return [Pieces(encoding.ids, encoding.tokens, encoding.offsets) for encoding in encodings]
@@ -229,17 +241,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def longest_match(word: str, vocabulary: dict[str, int]) -> list[_Piece]:
-    """Split a word: take the longest piece that it begins with, then go on with the rest.
+    """Split a word: take the longest piece with which it begins, then continue with the rest.
 
-    Pieces after the first are looked up with ``##`` before them. If at any point nothing fits, the whole word is one
-    ``[UNK]``: half a word would mislead more than none.
+    Pieces after the first are looked up with ``##`` before them. If at any point no piece matches, the whole word is
+    one ``[UNK]``: half a word would mislead more than none.
+
+    Args:
+        word: the cleaned word.
+        vocabulary: the pieces and their ids.
 
     Returns:
-        pieces with the start and end of the characters of ``word`` that they cover.
+        The pieces, each with the start and the end of its characters in ``word``.
     """
-    whole = _Piece(UNKNOWN, 0, len(word))
+    unknown = _Piece(UNKNOWN, 0, len(word))
     if len(word) > _LONGEST_WORD:
-        return [whole]
+        return [unknown]
     pieces = []
     start = 0
     while start < len(word):
@@ -250,7 +266,7 @@ def longest_match(word: str, vocabulary: dict[str, int]) -> list[_Piece]:
                 break
             end -= 1
         if end == start:
-            return [whole]
+            return [unknown]
         pieces.append(_Piece(token, start, end))
         start = end
     return pieces
@@ -260,8 +276,8 @@ def _check_vocabulary(vocab: list[str], token_to_id: dict[str, int]) -> None:
     if not vocab:
         raise UserError("the vocabulary is empty: give a vocab.txt with one piece a line")
     if len(token_to_id) < len(vocab):
-        twice = next(piece for index, piece in enumerate(vocab) if token_to_id[piece] != index)
-        raise UserError(f"the vocabulary has the piece {twice!r} twice: each piece must stand on one line only")
+        duplicate = next(piece for index, piece in enumerate(vocab) if token_to_id[piece] != index)
+        raise UserError(f"the vocabulary has the piece {duplicate!r} twice: each piece must stand on one line only")
     for token in SPECIAL_TOKENS:
         if token not in token_to_id:
             raise UserError(f"the vocabulary lacks the special token {token}: give the vocab.txt of a BERT model")
@@ -274,7 +290,7 @@ def _read_vocabulary(path: Path) -> list[str]:
         raise UserError(f"cannot read the vocabulary {path}: {error.strerror}; give the vocab.txt of a model") from None
     except UnicodeDecodeError:
         raise UserError(f"the vocabulary {path} is not UTF-8 text; give a file with one piece a line") from None
-    # Only a line feed ends a line: a piece may be one of the rarer characters that str.splitlines() would cut at.
+    # Only a line feed ends a line: a piece may be one of the rarer characters at which str.splitlines() splits.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 

@@ -16,14 +16,16 @@ from d2lbert.text.merges import merge_pairs
 from d2lbert.text.normalization import clean_words
 from d2lbert.text.wordpiece import WordPiece
 
-_LONGEST_WORD = 100  # longer ones are unknown to the tokenizer, so there is nothing to learn from them
+_LONGEST_WORD = 100  # characters; longer words are unknown to the tokenizer, so there is nothing to learn from them
 
 
 def train_wordpiece(lines: Iterable[str], size: int, lowercase: bool = True) -> WordPiece:
     """Learn a tokenizer from lines of text.
 
     Args:
-        size: number of pieces, special tokens included. A small text may give fewer.
+        lines: the text.
+        size: the number of pieces, special tokens included. A small text may give fewer.
+        lowercase: fold case and strip accents.
 
     Raises:
         UserError: ``size`` has no room for the characters of the text.
@@ -32,11 +34,11 @@ def train_wordpiece(lines: Iterable[str], size: int, lowercase: bool = True) -> 
 
 
 def count_clean_words(lines: Iterable[str], lowercase: bool = True) -> Counter[str]:
-    """Count the words and punctuation marks that BERT's cleaning makes of the lines."""
+    """Count the words and punctuation marks of the lines after BERT's cleaning."""
     raw: Counter[str] = Counter()
     for line in lines:
         raw.update(line.split())
-    # Each distinct word is cleaned once; on English text that is a small part of all words.
+    # Each distinct word is cleaned once; in English text these are a small part of all words.
     counts: Counter[str] = Counter()
     for text, count in raw.items():
         for word in clean_words(text, lowercase, lowercase):
@@ -49,9 +51,9 @@ def learn_wordpiece(word_counts: Mapping[str, int], size: int, characters: int =
 
     Args:
         word_counts: how often each cleaned word occurs.
-        size: number of pieces to stop at.
-        characters: only the most frequent characters become pieces; words with others are left out, so that one page in
-            a foreign script does not fill the vocabulary.
+        size: the number of pieces at which to stop.
+        characters: the largest number of characters that become pieces, the most frequent ones; words with others are
+            left out, so that one page in a foreign script does not fill the vocabulary.
 
     Raises:
         UserError: ``size`` has no room for the characters.
@@ -60,7 +62,7 @@ def learn_wordpiece(word_counts: Mapping[str, int], size: int, characters: int =
     words = {
         word: count for word, count in word_counts.items() if len(word) <= _LONGEST_WORD and alphabet.issuperset(word)
     }
-    # A character seen only inside words is made a piece for the start of a word as well: there it may come tomorrow.
+    # A character seen only inside words also becomes a piece for the start of a word: other text may begin a word so.
     starts = sorted({character for word in words for character in word})
     continuations = sorted({"##" + character for word in words for character in word[1:]})
     vocab = [*SPECIAL_TOKENS, *starts, *continuations]

@@ -77,20 +77,20 @@ def cased_reference(wordpiece: WordPiece) -> BertTokenizerFast:
 def lines(root: Path) -> list[str]:
     """Hard lines, then 20,000 lines of real text, or all lines of the samples where there is no real text."""
     folder = os.environ.get("D2LBERT_DATA")
-    found = _real_lines(Path(folder)) if folder else _sample_lines(root / "data" / "samples")
-    return [*HARD_LINES, *found]
+    text_lines = _real_lines(Path(folder)) if folder else _sample_lines(root / "data" / "samples")
+    return [*HARD_LINES, *text_lines]
 
 
 def _real_lines(folder: Path) -> list[str]:
-    chosen = [
+    selected = [
         *_first(folder / "wikipedia_en" / "wiki_en_03.txt.xz", 6000),
         *_first(folder / "wikipedia_zh" / "wiki_zh_00.txt.xz", 5000),
         *_first(folder / "wnut17" / "wnut17train.conll", 3000),
         *_first(folder / "multi30k" / "train.de.gz", 3000),
         *_first(folder / "multi30k" / "train.fr.gz", 3000),
     ]
-    assert len(chosen) == 20_000
-    return chosen
+    assert len(selected) == 20_000
+    return selected
 
 
 def _first(path: Path, count: int) -> list[str]:

@@ -82,11 +82,11 @@ def library_part(part: str) -> str:
 
 def test_learning_and_applying_equal_the_library(lines: list[str]) -> None:
     text = lines[:4000]
-    ours = BytePairEncoding.learn(text, 1500)
+    bpe = BytePairEncoding.learn(text, 1500)
     library = Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
-        vocab_size=len(ours.pieces),
+        vocab_size=len(bpe.pieces),
         min_frequency=2,
         initial_alphabet=[library_character(value) for value in range(256)],
         show_progress=False,
@@ -94,10 +94,10 @@ def test_learning_and_applying_equal_the_library(lines: list[str]) -> None:
     spelled = [" ".join(map(library_part, _PART.findall(line))) for line in text]
     library.train_from_iterator(spelled, trainer)
     merges = json.loads(library.to_str())["model"]["merges"]
-    theirs = [tuple(bytes(ord(character) - 0x4E00 for character in piece) for piece in pair) for pair in merges]
-    assert pairs_of_pieces(ours) == theirs
-    for line, other in zip(text[:1000], library.encode_batch(spelled[:1000]), strict=True):
-        assert [library_part_of(piece) for piece in map(ours.pieces.__getitem__, ours.encode(line))] == other.tokens
+    expected = [tuple(bytes(ord(character) - 0x4E00 for character in piece) for piece in pair) for pair in merges]
+    assert pairs_of_pieces(bpe) == expected
+    for line, encoded in zip(text[:1000], library.encode_batch(spelled[:1000]), strict=True):
+        assert [library_part_of(piece) for piece in map(bpe.pieces.__getitem__, bpe.encode(line))] == encoded.tokens
 
 
 def library_part_of(piece: bytes) -> str:

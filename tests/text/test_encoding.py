@@ -11,7 +11,7 @@ IDS = {CLS: 101, SEP: 102}
 
 
 def pieces(letters: str) -> Pieces:
-    """A piece for each letter, with its place in the alphabet as its id."""
+    """A piece for each letter, with its position in the alphabet as its id."""
     return Pieces([ord(letter) - 96 for letter in letters], list(letters), [(i, i + 1) for i in range(len(letters))])
 
 
@@ -70,7 +70,7 @@ def test_no_room_is_one_line() -> None:
 
 def test_many_at_once() -> None:
     firsts, seconds = [pieces("a"), pieces("bc")], [pieces("x"), pieces("y")]
-    assert assemble_batch(firsts, None, None, IDS) == [assemble(one, None, None, IDS) for one in firsts]
+    assert assemble_batch(firsts, None, None, IDS) == [assemble(text, None, None, IDS) for text in firsts]
     assert assemble_batch(firsts, seconds, 5, IDS)[1].tokens == [CLS, "b", SEP, "y", SEP]
     with pytest.raises(UserError, match="2 texts but 1 pairs"):
         assemble_batch(firsts, seconds[:1], None, IDS)

@@ -76,21 +76,23 @@ def forget_cleaned_characters() -> Iterator[None]:
 
 def differences(vocabulary_file: Path, lines: list[str], reference: BertTokenizerFast) -> list[str]:
     tokenizer = WordPiece.from_file(vocabulary_file)
-    theirs = reference(lines, add_special_tokens=False, return_offsets_mapping=True)
+    expected = reference(lines, add_special_tokens=False, return_offsets_mapping=True)
     wrong = []
     for index, line in enumerate(lines):
-        ours = tokenizer._pieces(line)
-        if ours.ids != theirs["input_ids"][index] or ours.offsets != theirs["offset_mapping"][index]:
+        pieces = tokenizer._pieces(line)
+        if pieces.ids != expected["input_ids"][index] or pieces.offsets != expected["offset_mapping"][index]:
             wrong.append(line)
     return wrong
 
 
 def cut_differences(vocabulary_file: Path, lines: list[str], reference: BertTokenizerFast) -> list[tuple[str, str]]:
     tokenizer = WordPiece.from_file(vocabulary_file)
-    pairs = [(line[:80], other[:80]) for line, other in zip(lines, reversed(lines), strict=True)]
+    pairs = [(line[:80], reversed_line[:80]) for line, reversed_line in zip(lines, reversed(lines), strict=True)]
     firsts, seconds = map(list, zip(*pairs, strict=True))
-    theirs = reference(firsts, seconds, truncation=True, max_length=20)["input_ids"]
-    return [pair for pair, ids in zip(pairs, theirs, strict=True) if tokenizer.encode(*pair, max_length=20).ids != ids]
+    expected = reference(firsts, seconds, truncation=True, max_length=20)["input_ids"]
+    return [
+        pair for pair, ids in zip(pairs, expected, strict=True) if tokenizer.encode(*pair, max_length=20).ids != ids
+    ]
 
 
 def test_without_a_mistake_nothing_differs(

@@ -32,15 +32,15 @@ def test_a_bigram_equals_the_formula_by_hand() -> None:
     ones = sum(1 for gram in set(bigrams) if bigrams.count(gram) == 1)
     twos = sum(1 for gram in set(bigrams) if bigrams.count(gram) == 2)
     discount = ones / (ones + 2 * twos)
-    places = {word: len({gram for gram in bigrams if gram[1] == word}) for word in WORDS}
-    low_ones, low_twos = (sum(1 for count in places.values() if count == wanted) for wanted in (1, 2))
+    contexts = {word: len({gram for gram in bigrams if gram[1] == word}) for word in WORDS}
+    low_ones, low_twos = (sum(1 for count in contexts.values() if count == frequency) for frequency in (1, 2))
     low = low_ones / (low_ones + 2 * low_twos)
-    single = (max(places["cat"] - low, 0) + low * len(places) / 10) / sum(places.values())
+    single = (max(contexts["cat"] - low, 0) + low * len(contexts) / 10) / sum(contexts.values())
     expected = (2 - discount + discount * 3 * single) / 4
     assert model.probability("cat", ["the"]) == pytest.approx(expected)
 
 
-def test_a_word_of_one_place_is_not_expected_elsewhere() -> None:
+def test_a_word_of_one_context_is_not_expected_elsewhere() -> None:
     sentences = [["San", "Francisco"]] * 20 + [["in", "town"], ["of", "town"], ["to", "town"], ["one", "house"]]
     model = KneserNey(sentences, vocab_size=20, order=2)
     assert model.probability("Francisco", ["San"]) > 0.9
@@ -48,9 +48,9 @@ def test_a_word_of_one_place_is_not_expected_elsewhere() -> None:
 
 
 def test_more_context_lowers_the_perplexity_of_the_text_itself() -> None:
-    found = [KneserNey(TEXT, len(WORDS), order).perplexity(TEXT) for order in (1, 2, 3)]
-    assert found[0] > found[1] > found[2] > 1
-    assert found[0] < len(WORDS)
+    perplexities = [KneserNey(TEXT, len(WORDS), order).perplexity(TEXT) for order in (1, 2, 3)]
+    assert perplexities[0] > perplexities[1] > perplexities[2] > 1
+    assert perplexities[0] < len(WORDS)
     uniform = KneserNey([["x"]], vocab_size=7, order=1)
     assert uniform.perplexity([["y"]]) == pytest.approx(1 / uniform.probability("y", []))
     assert math.isfinite(uniform.perplexity([["y"]]))

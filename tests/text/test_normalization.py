@@ -85,7 +85,7 @@ def test_each_character_of_unicode_is_equal(vocabulary_file: Path, lowercase: bo
         if not step or code % step:
             continue
         text = f"a{chr(code)}b"
-        theirs = [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))]
-        if [word.text for word in clean_words(text, lowercase, lowercase)] != theirs:
+        expected = [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))]
+        if [word.text for word in clean_words(text, lowercase, lowercase)] != expected:
             wrong.append(hex(code))
     assert wrong == []

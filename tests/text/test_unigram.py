@@ -24,13 +24,13 @@ def tokenizer() -> Unigram:
 def best_split(word: str) -> list[str]:
     """Try every way to cut a word."""
     scores = dict(PIECES)
-    found: tuple[float, list[str]] = (-math.inf, [])
+    best: tuple[float, list[str]] = (-math.inf, [])
     for cuts in itertools.product((False, True), repeat=len(word) - 1):
-        ends = [place for place, cut in enumerate(cuts, start=1) if cut]
+        ends = [position for position, cut in enumerate(cuts, start=1) if cut]
         pieces = [word[a:b] for a, b in zip([0, *ends], [*ends, len(word)], strict=True)]
         if all(piece in scores for piece in pieces):
-            found = max(found, (sum(scores[piece] for piece in pieces), pieces))
-    return found[1]
+            best = max(best, (sum(scores[piece] for piece in pieces), pieces))
+    return best[1]
 
 
 @pytest.mark.parametrize("word", ["river", "banks", "unbanked", "bankriver", "rivered"])
@@ -49,26 +49,26 @@ def test_equal_to_transformers(tokenizer: Unigram, tmp_path: Path) -> None:
         readable = text.encode("utf-8", "ignore").decode()
         assert tokenizer.encode(text).ids == reference(readable)["input_ids"]
     pair = reference("The river bank", "a bank", return_token_type_ids=True)
-    found = tokenizer.encode("The river bank", "a bank")
-    assert (found.ids, found.segment_ids) == (pair["input_ids"], pair["token_type_ids"])
-    assert [reference.convert_ids_to_tokens(index) for index in found.ids] == found.tokens
+    encoding = tokenizer.encode("The river bank", "a bank")
+    assert (encoding.ids, encoding.segment_ids) == (pair["input_ids"], pair["token_type_ids"])
+    assert [reference.convert_ids_to_tokens(index) for index in encoding.ids] == encoding.tokens
     assert transformers.AutoTokenizer.from_pretrained(tmp_path).pad_token == "<pad>"
 
 
 def test_a_batch_a_cut_and_the_way_back(tokenizer: Unigram, tmp_path: Path) -> None:
     batch = tokenizer.encode_batch(TEXTS, list(reversed(TEXTS)), max_length=6)
-    for one, first, second in zip(batch, TEXTS, reversed(TEXTS), strict=True):
-        assert one == tokenizer.encode(first, second, max_length=6)
-        assert len(one) <= 6
+    for row, first, second in zip(batch, TEXTS, reversed(TEXTS), strict=True):
+        assert row == tokenizer.encode(first, second, max_length=6)
+        assert len(row) <= 6
     encoding = tokenizer.encode("The river bank")
     start, end = encoding.offsets[2]
     assert "The river bank"[start:end].strip() == "river"
     assert tokenizer.decode(encoding.ids) == "the river bank"
     tokenizer.save_pretrained(tmp_path)
-    again = Unigram.from_pretrained(tmp_path)
-    assert again.vocab == tokenizer.vocab
-    assert again.vocab[again.token_to_id["▁river"]] == "▁river"
-    assert again.encode("river").ids == tokenizer.encode("river").ids
+    restored = Unigram.from_pretrained(tmp_path)
+    assert restored.vocab == tokenizer.vocab
+    assert restored.vocab[restored.token_to_id["▁river"]] == "▁river"
+    assert restored.encode("river").ids == tokenizer.encode("river").ids
 
 
 def test_mistakes_are_one_line(tokenizer: Unigram, tmp_path: Path) -> None:

@@ -97,12 +97,12 @@ def test_a_folder_comes_back_and_transformers_reads_it(
     wordpiece: WordPiece, tmp_path: Path, lowercase: bool, lines: list[str]
 ) -> None:
     WordPiece(wordpiece.vocab, lowercase).save_pretrained(tmp_path / "model")
-    back = WordPiece.from_pretrained(tmp_path / "model")
-    assert back.vocab == wordpiece.vocab
-    assert back.lowercase == back.strip_accents == lowercase
-    theirs = BertTokenizerFast.from_pretrained(tmp_path / "model")
+    restored = WordPiece.from_pretrained(tmp_path / "model")
+    assert restored.vocab == wordpiece.vocab
+    assert restored.lowercase == restored.strip_accents == lowercase
+    library = BertTokenizerFast.from_pretrained(tmp_path / "model")
     for line in lines[:200]:
-        assert theirs(line)["input_ids"] == back.encode(line).ids
+        assert library(line)["input_ids"] == restored.encode(line).ids
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["tokenizer_config.json", "vocab.txt"]
 
 

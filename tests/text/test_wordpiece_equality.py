@@ -37,14 +37,14 @@ def _reordered(text: str) -> str:
     return "".join(next(marks) if unicodedata.category(c) == "Mn" else c for c in unicodedata.normalize("NFD", text))
 
 
-def same(ours: Encoding, theirs: object, index: int, reference: BertTokenizerFast) -> bool:
+def same(encoding: Encoding, expected: object, index: int, reference: BertTokenizerFast) -> bool:
     """Whether one encoding agrees with row ``index`` of the reference's, in everything but padding."""
     return (
-        ours.ids == theirs["input_ids"][index]
-        and ours.tokens == reference.convert_ids_to_tokens(theirs["input_ids"][index])
-        and ours.segment_ids == theirs["token_type_ids"][index]
-        and ours.offsets == [tuple(pair) for pair in theirs["offset_mapping"][index]]
-        and ours.special == [bool(flag) for flag in theirs["special_tokens_mask"][index]]
+        encoding.ids == expected["input_ids"][index]
+        and encoding.tokens == reference.convert_ids_to_tokens(expected["input_ids"][index])
+        and encoding.segment_ids == expected["token_type_ids"][index]
+        and encoding.offsets == [tuple(pair) for pair in expected["offset_mapping"][index]]
+        and encoding.special == [bool(flag) for flag in expected["special_tokens_mask"][index]]
     )
 
 
@@ -62,16 +62,16 @@ def refer(
     )
 
 
-def first_difference(encodings: list[Encoding], theirs: object, reference: BertTokenizerFast) -> int | None:
+def first_difference(encodings: list[Encoding], expected: object, reference: BertTokenizerFast) -> int | None:
     for index, encoding in enumerate(encodings):
-        if not same(encoding, theirs, index, reference):
+        if not same(encoding, expected, index, reference):
             return index
     return None
 
 
 def test_every_line_is_equal(wordpiece: WordPiece, reference: BertTokenizerFast, lines: list[str]) -> None:
-    ours = [wordpiece.encode(line) for line in lines]
-    wrong = first_difference(ours, refer(reference, lines), reference)
+    encodings = [wordpiece.encode(line) for line in lines]
+    wrong = first_difference(encodings, refer(reference, lines), reference)
     assert wrong is None, lines[wrong]
 
 
@@ -79,8 +79,8 @@ def test_every_line_is_equal_with_case_kept(
     cased_wordpiece: WordPiece, cased_reference: BertTokenizerFast, lines: list[str]
 ) -> None:
     lines = lines[::2]
-    ours = [cased_wordpiece.encode(line) for line in lines]
-    wrong = first_difference(ours, refer(cased_reference, lines), cased_reference)
+    encodings = [cased_wordpiece.encode(line) for line in lines]
+    wrong = first_difference(encodings, refer(cased_reference, lines), cased_reference)
     assert wrong is None, lines[wrong]
 
 
@@ -97,11 +97,11 @@ def test_pairs_are_cut_as_in_the_reference(
     firsts = [line[:150] for line in lines[:600]]
     seconds = [line[:150] for line in lines[1:601]]
     for max_length in (11, 24, 31, None):
-        theirs = refer(reference, firsts, seconds, max_length)
-        ours = [wordpiece.encode(a, b, max_length) for a, b in zip(firsts, seconds, strict=True)]
-        wrong = first_difference(ours, theirs, reference)
+        expected = refer(reference, firsts, seconds, max_length)
+        encodings = [wordpiece.encode(a, b, max_length) for a, b in zip(firsts, seconds, strict=True)]
+        wrong = first_difference(encodings, expected, reference)
         assert wrong is None, (max_length, firsts[wrong], seconds[wrong])
-        assert ours == wordpiece.encode_batch(firsts, seconds, max_length)
+        assert encodings == wordpiece.encode_batch(firsts, seconds, max_length)
 
 
 @given(text=texts)
@@ -112,9 +112,9 @@ def test_any_text_is_equal(
     cased_reference: BertTokenizerFast,
     text: str,
 ) -> None:
-    for ours, theirs in ((wordpiece, reference), (cased_wordpiece, cased_reference)):
-        assert same(ours.encode(text), refer(theirs, [text]), 0, theirs)
-        assert ours.encode_batch([text]) == [ours.encode(text)]
+    for tokenizer, library in ((wordpiece, reference), (cased_wordpiece, cased_reference)):
+        assert same(tokenizer.encode(text), refer(library, [text]), 0, library)
+        assert tokenizer.encode_batch([text]) == [tokenizer.encode(text)]
 
 
 @given(a=texts, b=texts, max_length=st.integers(4, 40))

@@ -29,7 +29,7 @@ def test_the_vocabulary_does_not_depend_on_the_order_of_words() -> None:
 
 
 def test_it_equals_the_library_up_to_ties(lines: list[str]) -> None:
-    ours = learn_wordpiece(count_clean_words(lines[:6000]), size=1500, characters=100_000)
+    learned = learn_wordpiece(count_clean_words(lines[:6000]), size=1500, characters=100_000)
     library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer()
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -38,7 +38,7 @@ def test_it_equals_the_library_up_to_ties(lines: list[str]) -> None:
     )
     library.train_from_iterator(lines[:6000], trainer)
     # Which of two equally frequent pairs comes first is chance in the library; it changes from run to run.
-    assert len(set(ours) & set(library.get_vocab())) >= 0.98 * len(ours)
+    assert len(set(learned) & set(library.get_vocab())) >= 0.98 * len(learned)
 
 
 def test_a_trained_tokenizer_knows_its_text(lines: list[str]) -> None:
