@@ -1,7 +1,7 @@
 """The ``d2lbert`` command.
 
 A user's mistake ends in one line on standard error and exit status 2. PyTorch is imported only by the commands that
-need it, so that ``--help`` and ``data list`` answer at once.
+need it, so that ``--help`` and ``data list`` respond at once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from d2lbert.commands.models import list_models
 from d2lbert.commands.pretrain import pretrain
 from d2lbert.errors import INTERRUPTED, UserError
 
-# The base of what a wrong command line raises. Typer calls it so since 0.28. Before, it was click's exception: of the
-# package up to 0.25, of a copy of its own, which had no public name, in 0.26 and 0.27.
+# The base class of the errors that a wrong command line raises. Typer has this name since 0.28. Before, it was click's
+# exception: from the package click up to 0.25, from Typer's own copy, without a public name, in 0.26 and 0.27.
 CommandLineError: Any
 try:
     from typer import TyperException as CommandLineError
@@ -46,7 +46,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line; a mistake is one line and exit status 2, Ctrl-C one line and 130."""
+    """Run the command line. A mistake ends in one line and exit status 2, Ctrl-C in one line and 130."""
     warnings.showwarning = _show_warning
     try:
         status = app(standalone_mode=False)

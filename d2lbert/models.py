@@ -1,4 +1,4 @@
-"""Pretrained models by name: the one place that knows both names and classes, of either edition."""
+"""Pretrained models by name: the only module that knows both the names and the classes, of either edition."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def get_model(
     pretrained: bool = True,
     path: str | Path | None = None,
 ) -> tuple[Any, Any]:
-    """Return a model and its tokenizer, after the convention of GluonNLP's ``get_model``.
+    """Return a model and its tokenizer, like GluonNLP's ``get_model``.
 
-    The first use of a model of the hub downloads it (see :mod:`d2lbert.zoo.files`); ``d2lbert models`` lists them all.
+    A model of the hub is downloaded when it is first used (see :mod:`d2lbert.zoo.files`); ``d2lbert models`` lists all.
 
     Args:
         name: a name of the zoo, such as ``"minilm"`` or ``"bert_12_768_12"``, or a model folder.
@@ -36,12 +36,12 @@ def get_model(
         path: a model folder to use instead of the named one.
 
     Returns:
-        a ``BertModel`` and its ``WordPiece``; a ``DistilBertModel`` has a ``WordPiece``, too, an ``AlbertModel`` a
-        ``Unigram``, an ``Elmo`` a ``WordCharacters``.
+        a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, or an
+        ``Elmo`` with a ``WordCharacters``.
 
     Raises:
-        UserError: unknown name, data set or edition; weights that are not public, not to be had, or not those that the
-            table names; vocabulary that does not fit the weights.
+        UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the
+            table; a vocabulary that does not fit the weights.
     """
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
@@ -64,7 +64,7 @@ def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
     """Return the tokenizer of a model folder.
 
     Raises:
-        UserError: it is missing or damaged, or has more pieces than the model has embeddings.
+        UserError: the tokenizer is missing or damaged, or has more pieces than the model has embeddings.
     """
     kind = Unigram if config.model_type == "albert" else WordPiece
     tokenizer = kind.from_pretrained(folder)

@@ -1,4 +1,4 @@
-"""What chapters use beside the models: glued numbers, stored results, and the package's own source.
+"""What chapters use besides the models: glued numbers, stored results, and the package's own source.
 
 Needs IPython, which every notebook has. Nothing else in the package imports this module.
 """
@@ -23,8 +23,8 @@ _RESULTS = Path("results")
 def glue(name: str, value: Any) -> None:
     """Store ``value`` under ``name`` in the notebook's output, for ``{glue:text}`` in the prose.
 
-    Prints nothing. This is the format of ``myst_nb.glue``, written out so that a notebook on Colab, where MyST-NB is
-    not installed, runs all the same.
+    Prints nothing. The format is that of ``myst_nb.glue``, written out here so that a notebook also runs on Colab,
+    where MyST-NB is not installed.
     """
     plain = repr(value.item() if hasattr(value, "item") else value)
     bundle = {"application/papermill.record/text/plain": plain}
@@ -38,7 +38,7 @@ def source(*objects: Any) -> Markdown:
 
 
 def results(name: str) -> dict[str, Any]:
-    """Read ``results/<name>.json``: of the checkout that the notebook lies in, or what the installed package brings.
+    """Read ``results/<name>.json`` from the checkout that holds the notebook, or else from the installed package.
 
     Raises:
         UserError: the benchmark has not been run.
@@ -52,14 +52,14 @@ def results(name: str) -> dict[str, Any]:
 
 
 def benchmark(name: str, *arguments: str) -> None:
-    """Run ``benchmarks/<name>.py`` of the checkout that the notebook lies in; it writes ``results/<name>.json``.
+    """Run ``benchmarks/<name>.py`` of the checkout that holds the notebook; the script writes ``results/<name>.json``.
 
     Args:
         name: ``topic/run``, as for :func:`results`.
-        arguments: of the script's command line; a relative path begins at the root of the checkout, where it is run.
+        arguments: the script's command line; relative paths start at the root of the checkout, where the script runs.
 
     Raises:
-        UserError: no checkout, or the script failed; what it said stands above.
+        UserError: the notebook is not in a checkout, or the script failed; its output is shown above.
     """
     relative = Path("benchmarks") / f"{name}.py"
     for folder in (Path.cwd(), *Path.cwd().parents):
@@ -72,7 +72,7 @@ def benchmark(name: str, *arguments: str) -> None:
 
 
 def table(rows: list[dict[str, Any]], digits: int = 3) -> Markdown:
-    """Show rows of equal keys as a Markdown table; floats are rounded to ``digits``."""
+    """Show rows with the same keys as a Markdown table; floats are rounded to ``digits`` decimals."""
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + "|".join(_alignment(rows, name) for name in names) + "|"]
     for row in rows:

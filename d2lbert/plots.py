@@ -1,7 +1,7 @@
-"""Figures for the chapters: one call gives the picture, its caption and its alternative text.
+"""Figures for the chapters: one call makes the picture, its caption and its alternative text.
 
-Every function returns a :class:`Figure`. A notebook shows it as an HTML figure whose image carries the alternative
-text, so the book is readable with a screen reader and the caption travels with the picture to Colab.
+Every function returns a :class:`Figure`. A notebook shows it as an HTML figure whose image has the alternative text. So
+the book can be read with a screen reader, and the caption stays with the picture on Colab.
 """
 
 from __future__ import annotations
@@ -56,11 +56,15 @@ def heat_map(
     low: float | None = None,
     high: float | None = None,
 ) -> Figure:
-    """Draw one matrix (rows x columns), for attention weights or cosines.
+    """Draw one matrix, such as attention weights or cosines.
 
     Args:
-        numbers: write each value into its cell; by default for up to 12 x 12 cells.
-        low, high: ends of the colour scale; by default those of the data.
+        values: (R, C).
+        rows, columns: the names of the R rows and C columns.
+        caption, alt: what to see in the picture, and what it shows, in words.
+        title: above the matrix.
+        numbers: whether to write each value into its cell; by default up to 144 cells.
+        low, high: the ends of the colour scale; by default the smallest and the largest value.
     """
     return heat_maps(
         [values], [rows], [columns], [title], caption=caption, alt=alt, numbers=numbers, low=low, high=high
@@ -79,7 +83,16 @@ def heat_maps(
     low: float | None = None,
     high: float | None = None,
 ) -> Figure:
-    """Draw several matrices in a grid on one colour scale, at most three wide, or two where they have many columns."""
+    """Draw several matrices in a grid on one colour scale, three side by side, or two where they have many columns.
+
+    Args:
+        matrices: each (R, C); the sizes may differ.
+        rows, columns: for each matrix, the names of its rows and of its columns.
+        titles: one above each matrix.
+        caption, alt: what to see in the picture, and what it shows, in words.
+        numbers: whether to write each value into its cell; by default for matrices of up to 144 cells.
+        low, high: the ends of the colour scale; by default the smallest and the largest value of all matrices.
+    """
     arrays = [np.asarray(matrix, dtype=float) for matrix in matrices]
     low = min(float(array.min()) for array in arrays) if low is None else low
     high = max(float(array.max()) for array in arrays) if high is None else high
@@ -123,7 +136,15 @@ def curves(
     x: Sequence[float] | None = None,
     log_y: bool = False,
 ) -> Figure:
-    """Draw named curves over steps (or over ``x``): losses, accuracies, schedules."""
+    """Draw named curves: losses, accuracies, schedules.
+
+    Args:
+        series: name -> the values of its curve.
+        x_label, y_label: of the axes.
+        caption, alt: what to see in the picture, and what it shows, in words.
+        x: where the values are, the same for all curves; by default 1, 2, 3, ...
+        log_y: whether the vertical axis is logarithmic.
+    """
     figure, axis = plt.subplots(figsize=(_WIDTH_INCHES, 3.6))
     styles = ("-", "--", "-.", ":")
     for index, (name, values) in enumerate(series.items()):
@@ -142,7 +163,14 @@ def curves(
 def bars(
     series: Mapping[str, float], *, y_label: str, caption: str, alt: str, errors: Sequence[float] | None = None
 ) -> Figure:
-    """Draw one bar per name, with error bars where given."""
+    """Draw one bar for each name.
+
+    Args:
+        series: name -> height of its bar.
+        y_label: of the vertical axis.
+        caption, alt: what to see in the picture, and what it shows, in words.
+        errors: half the length of each error bar; by default there are none.
+    """
     figure, axis = plt.subplots(figsize=(_WIDTH_INCHES, 3.6))
     axis.bar(list(series), list(series.values()), yerr=errors, capsize=4, color="#31688e")
     axis.set_ylabel(y_label)
@@ -166,15 +194,17 @@ def points(
 
     Args:
         coordinates: (n, 2).
-        groups: a group name per point; groups get their own colour and marker.
-        arrows: pairs of point indices to join by an arrow.
+        labels: n texts, one beside each point.
+        caption, alt: what to see in the picture, and what it shows, in words.
+        groups: the group of each point; each group has its own colour and marker.
+        arrows: pairs of indices of points to join by an arrow, from the first to the second.
     """
     figure, axis = plt.subplots(figsize=(_WIDTH_INCHES, 4.8))
     names = list(dict.fromkeys(groups)) if groups else [""]
     for index, name in enumerate(names):
-        chosen = [i for i in range(len(labels)) if not groups or groups[i] == name]
+        members = [i for i in range(len(labels)) if not groups or groups[i] == name]
         axis.scatter(
-            coordinates[chosen, 0], coordinates[chosen, 1], marker="os^Dvx+*"[index % 8], label=name or None, s=30
+            coordinates[members, 0], coordinates[members, 1], marker="os^Dvx+*"[index % 8], label=name or None, s=30
         )
     for label, (horizontal, vertical) in zip(labels, coordinates, strict=True):
         axis.annotate(label, (horizontal, vertical), xytext=(4, 3), textcoords="offset points", fontsize=8)

@@ -1,1 +1,1 @@
-"""The commands of ``d2lbert``, one module for each, and their options, made from the settings."""
+"""The commands of ``d2lbert``, and their options, which are made from the settings."""

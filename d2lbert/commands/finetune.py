@@ -1,6 +1,6 @@
 """The commands ``d2lbert finetune``, ``evaluate`` and ``predict``.
 
-PyTorch is imported inside the commands, so that a mistake on the command line is answered at once.
+PyTorch is imported inside the commands, so that a mistake on the command line is reported at once.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
     named_task(task)
-    out, workplace = _check_out(out)
+    out, staging = _check_out(out)
     train_examples = _read(task, train, "train", format, None)
-    chosen = named_task(task).of_examples(train_examples)
-    dev_examples = _read(task, dev, "dev", format, chosen.labels)
+    task_object = named_task(task).of_examples(train_examples)
+    dev_examples = _read(task, dev, "dev", format, task_object.labels)
     from d2lbert.models import get_model
     from d2lbert.torch.bert import BertModel
     from d2lbert.torch.runtime import best_device, seed_everything
@@ -72,18 +72,25 @@ def finetune(
         raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
     settings = dataclasses.replace(settings, max_length=_length(task, max_length, encoder))
     seed_everything(settings.seed)
-    trained = _head(task)(encoder, chosen.labels)
+    trained = _head(task)(encoder, task_object.labels)
     checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
     try:
         history = fine_tune(
-            trained, chosen, tokenizer, train_examples, dev_examples, settings, best_device(), checkpoint=checkpoint
+            trained,
+            task_object,
+            tokenizer,
+            train_examples,
+            dev_examples,
+            settings,
+            best_device(),
+            checkpoint=checkpoint,
         )
     except KeyboardInterrupt:
         if checkpoint is None or not checkpoints.begun(checkpoint):
             raise
         print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    _save(trained.cpu(), tokenizer, history, workplace, out)
+    _save(trained.cpu(), tokenizer, history, staging, out)
     if checkpoint is not None:
         shutil.rmtree(checkpoint)
     score = history.best_by
@@ -114,13 +121,13 @@ def evaluate(
     from d2lbert.torch.training.evaluation import evaluate as score
 
     trained, tokenizer = _load(task, model)
-    chosen, length = _task_of(task, trained), _length(task, max_length, trained.bert)
-    examples = _read(task, data_set, split, format, chosen.labels)
+    task_object, length = _task_of(task, trained), _length(task, max_length, trained.bert)
+    examples = _read(task, data_set, split, format, task_object.labels)
     device = best_device()
-    scores, answers = score(trained.to(device), chosen, tokenizer, examples, length, device)
+    scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
     print(json.dumps({**scores, "examples": len(examples)}))
-    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, answers)
+    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, predicted)
 
 
 def predict(
@@ -144,15 +151,15 @@ def predict(
     named = named_task(task)
     named.check_texts(task, text, pair or [])
     from d2lbert.torch.runtime import best_device
-    from d2lbert.torch.training.evaluation import predict as answer
+    from d2lbert.torch.training.evaluation import predict as predict_examples
 
     trained, tokenizer = _load(task, model)
     length, device = _length(task, max_length, trained.bert), best_device()
     examples = named.of_texts(text, pair or [], trained.labels)
-    answers = answer(trained.to(device), _task_of(task, trained), tokenizer, examples, length, device)
-    for place, found in enumerate(answers):
-        seconds = {"pair": _short(pair[place])} if pair and named.seconds == 1 else {}
-        print(json.dumps({"text": _short(text[place]), **seconds, **found}))
+    predictions = predict_examples(trained.to(device), _task_of(task, trained), tokenizer, examples, length, device)
+    for index, prediction in enumerate(predictions):
+        seconds = {"pair": _short(pair[index])} if pair and named.seconds == 1 else {}
+        print(json.dumps({"text": _short(text[index]), **seconds, **prediction}))
 
 
 def _short(text: str) -> str:
@@ -171,7 +178,7 @@ def _read(task: str, source: str, split: str, format: str | None, labels: Sequen
 
 
 def _head(task: str) -> Any:
-    """Return the class of models that a task trains."""
+    """Return the model class that a task trains."""
     from d2lbert.torch import heads
 
     return getattr(heads, named_task(task).head)
@@ -192,21 +199,21 @@ def _load(task: str, model: str) -> tuple[Any, Tokenizer]:
     return trained, tokenizer_of(folder, trained.bert.config)
 
 
-def _length(task: str, given: int | None, encoder: Any) -> int:
-    """Return the longest input: as given, or the task's usual one, as far as the encoder takes it."""
+def _length(task: str, requested: int | None, encoder: Any) -> int:
+    """Return the longest input in tokens: as requested, or else the task's default, as far as the encoder allows."""
     positions = int(encoder.config.max_position_embeddings)
-    if given is None:
+    if requested is None:
         return min(named_task(task).max_length, positions)
-    if not 3 <= given <= positions:
-        raise UserError(f"--max-length is {given}: this model takes 3 to {positions} tokens")
-    return given
+    if not 3 <= requested <= positions:
+        raise UserError(f"--max-length is {requested}: this model takes 3 to {positions} tokens")
+    return requested
 
 
-def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], answers: Sequence[Any]) -> None:
-    """Write each example with its answer; where the default place cannot be written, say so and go on."""
+def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
+    """Write each example with its prediction; if the default path cannot be written, only warn."""
     rows = [
-        _json_line({"example": dataclasses.asdict(example), **answer})
-        for example, answer in zip(examples, answers, strict=True)
+        _json_line({"example": dataclasses.asdict(example), **prediction})
+        for example, prediction in zip(examples, predictions, strict=True)
     ]
     try:
         write_text(path or default, "\n".join(rows) + "\n")
@@ -217,14 +224,14 @@ def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any]
 
 
 def _json_line(row: dict[str, Any]) -> str:
-    """Return JSON that people can read; where a text holds half a surrogate pair, which no file can, all is escaped."""
+    """Return readable JSON; it is escaped only where a text holds half a surrogate pair, which UTF-8 cannot encode."""
     line = json.dumps(row, ensure_ascii=False)
     return line if line.encode("utf-8", "ignore").decode() == line else json.dumps(row)
 
 
-def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], workplace: Path, out: Path) -> None:
-    """Write the model's folder beside its place, then move it there whole."""
-    folder = Path(tempfile.mkdtemp(prefix=".d2lbert-", dir=workplace))
+def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], staging: Path, out: Path) -> None:
+    """Write the model into a temporary folder in ``staging``, then move that to ``out`` as a whole."""
+    folder = Path(tempfile.mkdtemp(prefix=".d2lbert-", dir=staging))
     try:
         trained.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -236,9 +243,12 @@ def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]
 
 
 def _check_out(out: Path) -> tuple[Path, Path]:
-    """Refuse a used or unwritable --out before the training, not after it; return it and the folder to prepare it in.
+    """Return --out as an absolute path, and the folder in which to prepare it.
 
-    It comes back as an absolute path: "." has no name to put a checkpoint beside.
+    A relative path such as "." has no name, so that no checkpoint could be put beside it.
+
+    Raises:
+        UserError: --out is a file, is not empty or cannot be written: said before the training, not after it.
     """
     out = out.resolve()
     if out.exists() and not out.is_dir():
@@ -251,7 +261,7 @@ def _check_out(out: Path) -> tuple[Path, Path]:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Put a finished folder in its place. An existing folder is filled, not replaced: it may be a mounted volume."""
+    """Move a finished folder to its target. An existing target is filled, not replaced: it may be a mounted volume."""
     try:
         if target.is_dir():
             for path in sorted(source.iterdir(), reverse=True):  # config.json last: with it the folder is a model

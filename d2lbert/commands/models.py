@@ -1,4 +1,4 @@
-"""The command ``d2lbert models``: the pretrained models that there are."""
+"""The command ``d2lbert models``: list the pretrained models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the command line, made from the dataclasses of settings: name, default and meaning are written there."""
+"""Options of the command line, made from the dataclasses of settings, which state name, default and meaning."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ Command = Callable[..., None]
 
 
 def options_from_settings(renamed: Mapping[str, str]) -> Callable[[Command], Command]:
-    """Return a decorator for commands. A parameter whose type is a class of settings stands for options: its fields.
+    """Return a decorator that turns a command's parameters of a settings class into options, one for each field.
 
-    A field ``batch_size`` becomes ``--batch-size``, and the command gets the settings, built and checked. No option is
-    made of a field that the command has as a parameter of its own, nor of one that holds other settings. Fields of one
-    name in two classes are one option, which sets both.
+    A field ``batch_size`` becomes ``--batch-size``, and the command gets the settings, built and checked. A field gives
+    no option if the command has a parameter of the same name, or if it holds other settings. Fields with the same name
+    in two classes give one option, which sets both.
 
     Args:
-        renamed: field -> the option's name, where that is another, such as ``--lr``.
+        renamed: field -> the name of its option, where that differs, such as ``--lr``.
     """
 
     def decorate(command: Command) -> Command:
         parameters = inspect.signature(command, eval_str=True).parameters.values()
-        classes = {one.name: one.annotation for one in parameters if _is_settings(one.annotation)}
-        own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters if one.name not in classes]
-        options = _options(classes.values(), {one.name for one in own}, renamed)
+        classes = {p.name: p.annotation for p in parameters if _is_settings(p.annotation)}
+        own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters if p.name not in classes]
+        options = _options(classes.values(), {p.name for p in own}, renamed)
 
         @functools.wraps(command)
-        def run(**given: Any) -> None:
+        def run(**arguments: Any) -> None:
             settings = {
-                name: one(**{field.name: given[field.name] for field in fields(one) if field.name in options})
-                for name, one in classes.items()
+                name: kind(**{field.name: arguments[field.name] for field in fields(kind) if field.name in options})
+                for name, kind in classes.items()
             }
-            command(**{one.name: given[one.name] for one in own}, **settings)
+            command(**{p.name: arguments[p.name] for p in own}, **settings)
 
         run.__signature__ = inspect.Signature([*own, *options.values()])  # type: ignore[attr-defined]
         return run
@@ -54,7 +54,11 @@ def _is_settings(annotation: Any) -> bool:
 def _options(
     classes: Iterable[type[Settings]], taken: Collection[str], renamed: Mapping[str, str]
 ) -> dict[str, Parameter]:
-    """Return the parameters from which typer makes options, by the names of the fields."""
+    """Return for each field the parameter from which typer makes its option.
+
+    Raises:
+        ValueError: two classes have different defaults for fields of the same name.
+    """
     defaults: dict[str, Any] = {}
     meanings: dict[str, list[str]] = {}
     for settings in classes:
@@ -76,6 +80,6 @@ def _options(
 
 
 def _switch(name: str, default: Any, renamed: Mapping[str, str]) -> str:
-    """Return what is typed for a field; what is on by default can be switched off."""
+    """Return what a user types for a field; an option that is on by default gets a switch to turn it off."""
     switch = renamed.get(name, f"--{name.replace('_', '-')}")
     return f"{switch}/--no-{switch.removeprefix('--')}" if default is True else switch

@@ -1,4 +1,4 @@
-"""The command ``d2lbert pretrain``: from text files to a BERT, or to a GPT."""
+"""The command ``d2lbert pretrain``: from text files to a BERT or a GPT."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Corpus:
     """The text, and how it becomes shards.
 
     Fields:
-        paths: of files, folders, patterns, or of one folder that is prepared already.
+        paths: files, folders, patterns, or one folder that is already prepared.
         vocab, vocab_size, cased: a vocabulary, or how to learn one.
         preparation, workers, engine: how, and with what, the text is tokenised.
     """
@@ -60,11 +60,11 @@ class _Corpus:
 
     @property
     def prepared(self) -> bool:
-        """Whether it is shards already."""
+        """Whether the corpus is already a folder of shards."""
         return len(self.paths) == 1 and (Path(self.paths[0]) / INDEX_FILE).is_file()
 
     def prepare(self, folder: Path) -> TokenShards:
-        """Tokenise it into a folder."""
+        """Tokenise the corpus and write its shards into a folder."""
         files = corpus_files(self.paths)
         if self.vocab is None:
             tokenizer = learn_vocabulary(files, self.vocab_size, not self.cased)
@@ -81,12 +81,12 @@ class _Kind:
     """What differs between the models that can be pretrained.
 
     Fields:
-        preset: gives the configuration of a size.
-        dropout: the fields that hold a dropout rate.
-        positions: the field that holds the longest input.
-        special: field of an id -> token.
+        preset: returns the configuration of a named size.
+        dropout: the fields of the configuration that are dropout rates.
+        positions: the field that is the longest input.
+        special: field that is the id of a special token -> the token.
         pairs: whether the model can read pairs of texts.
-        classes: imports and returns the model and its data.
+        classes: imports and returns the classes of the model and of its data.
     """
 
     preset: Callable[[str], Any]
@@ -177,7 +177,7 @@ def pretrain(
     kind = _kind(model)
     sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
     source = _Corpus([*corpus, *(more or [])], vocab, vocab_size, cased, preparation, workers, _engine(engine))
-    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts; the others find its work in out
+    first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others may already see its files in out
     if first and not resume and out.is_dir() and any(out.iterdir()):
         raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
     writable_folder(out)
@@ -202,24 +202,24 @@ def pretrain(
 
 @contextlib.contextmanager
 def _interruptible(trainer: Trainer) -> Iterator[None]:
-    """In this context Ctrl-C ends the run after the step in hand, and a second Ctrl-C at once.
+    """In this context Ctrl-C ends the run after the current step, and a second Ctrl-C at once.
 
-    An exception in the middle of a step may come up in C code that makes another error of it.
+    An exception in the middle of a step may be raised inside C code, which turns it into another error.
     """
 
     def interrupt(number: int, frame: object) -> None:
         trainer.interrupted = True
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    previous = signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def _engine(name: str) -> Callable[..., TokenShards]:
-    """Return what prepares a corpus."""
+    """Return the function that prepares a corpus."""
     from d2lbert.data.pretraining.ray import prepare_on_ray
 
     engines = {"processes": prepare, "ray": prepare_on_ray}
@@ -231,15 +231,15 @@ def _engine(name: str) -> Callable[..., TokenShards]:
 def _trainer(
     shards: TokenShards, out: Path, kind: _Kind, sizes: Any, examples: Any, settings: Any, world: Any
 ) -> Trainer:
-    """Put model, data and settings together."""
+    """Return a trainer with its model, data and settings."""
     from d2lbert.torch.runtime import seed_everything
     from d2lbert.torch.training.pretraining import Trainer
 
     tokenizer = shards.tokenizer()
-    special = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
+    special_ids = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
     seed_everything(settings.seed)
     model_class, data_class = kind.classes()
-    model = model_class(sizes.replace(vocab_size=len(tokenizer.vocab), **special)).to(world.device)
+    model = model_class(sizes.replace(vocab_size=len(tokenizer.vocab), **special_ids)).to(world.device)
     dev = data_class(shards, examples, "dev") if shards.names("dev") else None
     if dev is None and world.rank == 0:
         print("no held-out documents: the validation loss stays empty (see --dev-share)", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Sizes of every model: one frozen dataclass for each, and the presets that have names; settings of training."""
+"""The sizes of every model, each in a frozen dataclass, the named presets, and the settings of training."""
 
 from d2lbert.config.bert import PRESETS, BertConfig, preset
 from d2lbert.config.elmo import ElmoConfig

@@ -31,13 +31,17 @@ ACTIVATION = "gelu (exact, with erf), gelu_new (the tanh approximation) or relu"
 
 @dataclass(frozen=True)
 class ModelConfig(Settings):
-    """What the configurations of all models share: a copy with changes, no unknown fields, and checks of sizes."""
+    """What the configurations of all models share: copies with changes, no unknown fields, checks of sizes."""
 
     kind: ClassVar[str] = "configuration"
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build a configuration from our own fields; an unknown field is an error."""
+        """Build a configuration from a dictionary of its fields.
+
+        Raises:
+            UserError: a field is unknown, or a value is not allowed.
+        """
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
@@ -71,16 +75,16 @@ class ModelConfig(Settings):
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """Sizes of a block of a Transformer, encoder or decoder, in one argument. Configurations make it: ``config.block``.
+    """Sizes of a Transformer block, encoder or decoder, in one argument. A configuration makes it: ``config.block``.
 
     Fields:
         hidden_size: D.
         num_heads: H; divides D.
         intermediate_size: F, the width inside the feed-forward network.
         activation: a name of ``ACTIVATIONS``.
-        dropout: rate of dropout on the output of each sublayer, before it is added.
+        dropout: rate of dropout on the output of each sublayer, before the residual addition.
         attention_dropout: rate of dropout on the attention weights.
-        layer_norm_eps: the small constant in LayerNorm; BERT has 1e-12.
+        layer_norm_eps: the small constant in LayerNorm; 1e-12 in BERT.
         norm_first: False for LayerNorm after each sublayer (post-LN, as in BERT), True for before (pre-LN, GPT-2).
     """
 
@@ -97,7 +101,17 @@ class BlockSizes:
 def refuse_other_values(
     path: str | Path, values: dict[str, Any], required: Mapping[str, tuple[Any, ...]], kind: str
 ) -> None:
-    """Refuse a foreign ``config.json`` with a value that we do not compute; the first of the allowed ones is named."""
+    """Check that a foreign ``config.json`` describes a network that this package computes.
+
+    Args:
+        path: the file, for messages.
+        values: its content.
+        required: field -> the values that we compute. A field may be missing.
+        kind: the architecture, for messages.
+
+    Raises:
+        UserError: a field has another value. The message names the first allowed one.
+    """
     for name, allowed in required.items():
         if name in values and values[name] not in allowed:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Sizes of BERT, and the presets that have names."""
+"""Sizes of BERT, and its named presets."""
 
 from __future__ import annotations
 
@@ -64,10 +64,11 @@ class BertConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a Hugging Face ``config.json``.
+        """Read a Hugging Face ``config.json``. Fields that do not change the forward pass are ignored.
 
-        Fields that do not change the forward pass are ignored. A field that does, with a value that this package
-        does not compute (relative positions, a decoder, another architecture), is an error.
+        Raises:
+            UserError: the file is missing or damaged, a size is not allowed, or a field asks for a forward pass that
+                this package does not compute (relative positions, a decoder, another architecture).
         """
         from d2lbert.storage.files import read_json
 
@@ -107,7 +108,11 @@ PRESETS: dict[str, BertConfig] = {
 
 
 def preset(name: str) -> BertConfig:
-    """Return the named preset: tiny, mini, small, base or large."""
+    """Return the preset with a name: tiny, mini, small, base or large.
+
+    Raises:
+        UserError: there is no such preset.
+    """
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
     return PRESETS[name]

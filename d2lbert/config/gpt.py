@@ -55,24 +55,27 @@ class GptConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a Hugging Face ``config.json`` of a GPT-2.
+        """Read a Hugging Face ``config.json`` of a GPT-2. Fields that do not change the forward pass are ignored.
 
-        Fields that do not change the forward pass are ignored. A field that does, with a value that this package does
-        not compute (an output layer of its own, cross-attention, another architecture), is an error.
+        Raises:
+            UserError: the file is missing or damaged, a size is not allowed, or a field asks for a forward pass that
+                this package does not compute (an untied output layer, cross-attention, another architecture).
         """
         from d2lbert.storage.files import read_json
 
         values = read_json(path)
         refuse_other_values(path, values, _REQUIRED_VALUES, "GPT")
         known = {field.name for field in dataclasses.fields(cls)}
-        # There, null stands for what the rest says: four times the width, and no token for padding.
-        found = {name: value for name, value in values.items() if name in known and value is not None}
-        found.setdefault("n_inner", 4 * found.get("n_embd", cls.n_embd))
-        found.setdefault("pad_token_id", found.get("eos_token_id", cls.eos_token_id))
-        if "activation_function" in found:
-            found["activation_function"] = _OTHER_NAMES.get(found["activation_function"], found["activation_function"])
+        # In GPT-2's file, null stands for a default: four times the width, and no token for padding.
+        fields = {name: value for name, value in values.items() if name in known and value is not None}
+        fields.setdefault("n_inner", 4 * fields.get("n_embd", cls.n_embd))
+        fields.setdefault("pad_token_id", fields.get("eos_token_id", cls.eos_token_id))
+        if "activation_function" in fields:
+            fields["activation_function"] = _OTHER_NAMES.get(
+                fields["activation_function"], fields["activation_function"]
+            )
         try:
-            return cls(**found)
+            return cls(**fields)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
 
@@ -107,8 +110,8 @@ def _preset(layers: int, hidden: int, positions: int) -> GptConfig:
     return GptConfig(n_positions=positions, n_embd=hidden, n_layer=layers, n_head=hidden // 64, n_inner=4 * hidden)
 
 
-# The sizes of BERT's presets, so that the two compare. Base and large are then the two smaller models of GPT-2
-# (Radford et al. 2019, table 2), which read 1,024 tokens.
+# The sizes are those of BERT's presets, so that the two can be compared. Base and large then equal the two smaller
+# models of GPT-2 (Radford et al. 2019, table 2), which read 1,024 tokens.
 GPT_PRESETS: dict[str, GptConfig] = {
     "tiny": _preset(2, 128, 512),
     "mini": _preset(4, 256, 512),
@@ -119,7 +122,11 @@ GPT_PRESETS: dict[str, GptConfig] = {
 
 
 def gpt_preset(name: str) -> GptConfig:
-    """Return the named preset: tiny, mini, small, base or large."""
+    """Return the preset with a name: tiny, mini, small, base or large.
+
+    Raises:
+        UserError: there is no such preset.
+    """
     if name not in GPT_PRESETS:
         raise unknown_name("preset", name, GPT_PRESETS)
     return GPT_PRESETS[name]

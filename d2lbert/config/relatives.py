@@ -43,8 +43,8 @@ class AlbertConfig(BertConfig):
 class DistilBertConfig(BertConfig):
     """Sizes of a DistilBERT: half of BERT's layers, no segments (Sanh et al. 2019, section 2).
 
-    The fields are BERT's, so that all encoders are asked alike; ``config.json`` has the names of ``transformers``.
-    ``type_vocab_size`` is 0 and ``layer_norm_eps`` 1e-12, always.
+    The fields have BERT's names, so that all encoders are configured in the same way; ``config.json`` has the names of
+    ``transformers``. ``type_vocab_size`` is always 0 and ``layer_norm_eps`` always 1e-12.
     """
 
     model_type: ClassVar[str] = "distilbert"
@@ -68,6 +68,6 @@ class DistilBertConfig(BertConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, wanted in (("type_vocab_size", 0), ("layer_norm_eps", 1e-12)):
-            if getattr(self, name) != wanted:
-                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is {wanted} in every DistilBERT")
+        for name, required in (("type_vocab_size", 0), ("layer_norm_eps", 1e-12)):
+            if getattr(self, name) != required:
+                raise UserError(f"configuration: {name} is {getattr(self, name)}; it is {required} in every DistilBERT")

@@ -1,4 +1,4 @@
-"""Settings of the training loops that the command line starts: without a framework, so that ``--help`` needs none."""
+"""Settings of the training loops that the command line starts. They import no framework: ``--help`` needs none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations of the models that turn one sequence into another: the Transformer and the recurrent Seq2Seq."""
+"""Configurations of the sequence-to-sequence models: the Transformer and the recurrent Seq2Seq."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d2lbert.errors import UserError, unknown_name
 
 @dataclass(frozen=True)
 class TranslationConfig(ModelConfig):
-    """What both kinds of model have."""
+    """The fields that both kinds of model have."""
 
     model_type: ClassVar[str] = ""
 
@@ -41,9 +41,11 @@ class TranslationConfig(ModelConfig):
         from d2lbert.storage.files import read_json
 
         values = read_json(path)
-        found = values.pop("model_type", None)
-        if found != cls.model_type:
-            raise UserError(f"{path}: model_type is {found!r}, not {cls.model_type!r}; give a folder of such a model")
+        model_type = values.pop("model_type", None)
+        if model_type != cls.model_type:
+            raise UserError(
+                f"{path}: model_type is {model_type!r}, not {cls.model_type!r}; give a folder of such a model"
+            )
         try:
             return cls.from_dict(values)
         except UserError as error:
@@ -118,7 +120,15 @@ TRANSFORMER_PRESETS: dict[str, TransformerConfig] = {
 
 
 def transformer_preset(name: str, vocab_size: int | None = None) -> TransformerConfig:
-    """Return the preset tiny, mini, base or big; with ``vocab_size``, for a shared vocabulary of that size."""
+    """Return the preset tiny, mini, base or big.
+
+    Args:
+        name: of the preset.
+        vocab_size: the size of a vocabulary that source and target share; None for that of the paper.
+
+    Raises:
+        UserError: there is no such preset.
+    """
     if name not in TRANSFORMER_PRESETS:
         raise unknown_name("preset", name, TRANSFORMER_PRESETS)
     config = TRANSFORMER_PRESETS[name]

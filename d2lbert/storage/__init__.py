@@ -1,1 +1,1 @@
-"""Files on disk: written whole or not at all, checkpoints, downloads, and where things lie."""
+"""Files on disk: atomic writes, checkpoints, downloads, and where files are kept."""

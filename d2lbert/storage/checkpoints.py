@@ -1,7 +1,7 @@
-"""Checkpoints that survive a crash: each a folder, written under another name, flushed, renamed, with checksums.
+"""Checkpoints that survive a crash: each is a folder, written under a temporary name, flushed, and then renamed.
 
-A checkpoint is there whole or not at all. Its manifest holds the sha256 of every file, for a file may be damaged later,
-and the formats themselves do not notice a changed number. When the newest is damaged, the one before takes its place.
+So a checkpoint is complete or does not exist. Its manifest holds the sha256 of every file: a file may be damaged later,
+and the formats themselves do not notice a changed number. If the newest checkpoint is damaged, the one before is used.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ _UNFINISHED = ".checkpoint-"
 
 
 class DamagedCheckpointWarning(UserWarning):
-    """A checkpoint was passed over."""
+    """A damaged checkpoint was skipped."""
 
 
 def save(folder: Path, step: int, write: Callable[[Path], None], keep: int) -> Path:
-    """Write the checkpoint of a step, then remove all but the newest ``keep``.
+    """Write the checkpoint of a step, then remove all but the newest ``keep`` checkpoints.
 
     Args:
-        folder: of all checkpoints of a run.
-        write: fills the folder that it is given, and folders in it.
+        folder: where all checkpoints of a run are.
+        step: the number of the step; it names the checkpoint.
+        write: a function that writes the files of the checkpoint into the folder that it gets.
+        keep: how many checkpoints stay.
 
     Returns:
-        The folder of the new checkpoint, named after the step.
+        The folder of the new checkpoint.
 
     Raises:
-        UserError: the disk is full or the folder cannot be written. The older checkpoints are as they were.
+        UserError: the disk is full or the folder cannot be written. The older checkpoints are unchanged.
     """
     target = folder / f"{_PREFIX}{step:08}"
     temporary: Path | None = None
@@ -51,7 +53,7 @@ def save(folder: Path, step: int, write: Callable[[Path], None], keep: int) -> P
         for path in [*temporary.rglob("*"), temporary]:
             _flush(path)
         temporary.chmod(0o755)
-        if target.exists():  # a damaged one that the run had to pass over
+        if target.exists():  # a damaged one that the run had to skip
             shutil.rmtree(target)
         temporary.rename(target)
         _flush(folder)
@@ -60,16 +62,16 @@ def save(folder: Path, step: int, write: Callable[[Path], None], keep: int) -> P
         raise UserError(f"cannot write {target}: {reason}; free space, then go on with --resume") from None
     finally:
         if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)  # it is gone where the renaming succeeded
+            shutil.rmtree(temporary, ignore_errors=True)  # it no longer exists if the renaming succeeded
     for path in _all(folder)[keep:]:
         shutil.rmtree(path)
     return target
 
 
 def newest(folder: Path) -> Path | None:
-    """Return the newest whole checkpoint, or None. A damaged one is passed over with a warning.
+    """Return the newest checkpoint that is whole, or None. Damaged ones are skipped with a warning.
 
-    Leftovers of a crash in the middle of writing are removed.
+    What a crash in the middle of writing left behind is removed.
     """
     for path in folder.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(path, ignore_errors=True)
@@ -82,7 +84,7 @@ def newest(folder: Path) -> Path | None:
 
 
 def begun(folder: Path) -> bool:
-    """Tell whether a run has left any checkpoint, whole or damaged."""
+    """Whether a run has left any checkpoint, whole or damaged."""
     return bool(_all(folder))
 
 
@@ -105,7 +107,7 @@ def _problem(path: Path) -> str | None:
 
 
 def _flush(path: Path) -> None:
-    """Make sure that a file, or the list of files of a folder, is on the disk."""
+    """Force a file, or the directory entry of a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,8 +1,8 @@
-"""Get one file over the network, whole and verified, or say in one sentence why not.
+"""Download one file, whole and verified, or say in one sentence why that failed.
 
-Without a network this must not make a notebook wait: a server is tried once in a process, for a few seconds, and
-then remembered as out of reach. :func:`download` gets the files of data sets, by pooch; :mod:`d2lbert.zoo.hub` those of
-models, by ``huggingface_hub``; :func:`attempt` is what they share.
+A notebook without a network must not wait long: each process tries a server once, for a few seconds, and then remembers
+that it cannot be reached. :func:`download` gets the files of data sets with pooch; :mod:`d2lbert.zoo.hub` gets those of
+models with ``huggingface_hub``; both go through :func:`attempt`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-# Seconds to look up and reach a server, seconds of silence after which it counts as stuck, and how often to try.
+# Seconds to look up and reach a server, seconds of silence after which it counts as stuck, how often to try, and
+# seconds between two attempts.
 CONNECT_TIMEOUT = 3.0
 READ_TIMEOUT = 15.0
 ATTEMPTS = 3
 PAUSE = 1.0
 
-# Why a server ("host:port") or a URL was given up in this process.
+# Server ("host:port") or URL -> why this process does not try it any more.
 _given_up: dict[str, str] = {}
 
 
 class DownloadError(Exception):
-    """The file could not be had. The message is a clause without a full stop.
+    """The file could not be downloaded. The message is a clause without a full stop.
 
     Fields:
-        transient: whether it may be there when asked for once more.
+        transient: whether another attempt may succeed.
     """
 
     def __init__(self, reason: str, transient: bool = False) -> None:
@@ -39,32 +40,35 @@ class DownloadError(Exception):
 
 
 def forget_failures() -> None:
-    """Try again what was given up: for a process that outlives a broken network."""
+    """Forget which servers and files could not be reached, so that they are tried again once the network is back."""
     _given_up.clear()
 
 
 def download(url: str, target: Path, sha256: str = "", size: int = 0) -> None:
-    """Download a file to ``target``. It has its name only once it is complete and its sha256, if known, is right.
+    """Download a file to ``target``. The target appears only once it is complete and its sha256, if known, is right.
 
     Args:
+        url: the address of the file.
+        target: the path to write.
         sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
-        size: bytes, for the bar; 0 where it is not known.
+        size: bytes, for the progress bar; 0 where it is not known.
 
     Raises:
-        DownloadError: no server, no such file, a connection that broke off again and again, or a wrong sha256.
+        DownloadError: the server cannot be reached, has no such file, breaks off repeatedly, or sends another file.
     """
     attempt(url, target.parent, lambda server: _fetch(server, url, target, sha256, size))
 
 
 def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
-    """Fetch a file, again where that may help; what was given up once in this process is not tried once more.
+    """Fetch a file, up to ``ATTEMPTS`` times where that may help. What this process has given up is not tried again.
 
     Args:
-        folder: where the file will be; made if need be.
-        fetch: gets the name of the server, for its messages, and raises :class:`DownloadError`.
+        url: the address of the file.
+        folder: where the file will be; created if it does not exist.
+        fetch: downloads the file; it gets the name of the server, for its messages, and raises :class:`DownloadError`.
 
     Raises:
-        DownloadError: the network is forbidden or the server out of reach, ``fetch`` failed, or the folder cannot be
+        DownloadError: the network is forbidden, the server cannot be reached, ``fetch`` failed, or the folder cannot be
             written.
     """
     if os.environ.get("D2LBERT_OFFLINE") == "1":
@@ -74,11 +78,11 @@ def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
         raise DownloadError(_given_up[url])
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for number in range(ATTEMPTS):
+        for trial in range(ATTEMPTS):
             try:
                 return fetch(server)
             except DownloadError as error:
-                if not error.transient or number == ATTEMPTS - 1:
+                if not error.transient or trial == ATTEMPTS - 1:
                     _given_up[url] = str(error)
                     raise
             time.sleep(PAUSE)
@@ -90,7 +94,7 @@ def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
 
 
 def refusal(server: str, status: int, url: str) -> DownloadError:
-    """Return the error for an answer other than the file. 4xx will not get better by asking again; 5xx may."""
+    """Return the error for a response without the file. Another attempt may help after status 5xx, never after 4xx."""
     return DownloadError(f"{server} answered {status} for {url}", transient=status >= 500)
 
 
@@ -102,8 +106,8 @@ def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
     pooch.get_logger().setLevel("ERROR")
     known_hash = f"sha256:{sha256}" if sha256 else None
     try:
-        # pooch writes to a temporary name in the same folder, compares the digest, then renames. It asks whether there
-        # is a bar, and one whose total is not known cannot say; the server tells pooch the right one.
+        # pooch writes to a temporary name in the same folder, compares the digest, then renames. It tests the truth
+        # value of the bar, which needs a total; the server tells pooch the right one.
         with tqdm(desc=target.name, total=max(1, size), unit="B", unit_scale=True, file=sys.stderr) as bar:
             timeout = (CONNECT_TIMEOUT, READ_TIMEOUT)
             downloader = pooch.HTTPDownloader(progressbar=bar, timeout=timeout, chunk_size=16384)
@@ -117,7 +121,7 @@ def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
 
 
 def _reach(url: str) -> str:
-    """Return ``host:port`` of the server (or of the proxy before it) once it has accepted a connection."""
+    """Return ``host:port`` of the server, or of its proxy, once it has accepted a connection."""
     host, port = _server_of(url)
     server = f"{host}:{port}"
     if server in _given_up:
@@ -129,7 +133,7 @@ def _reach(url: str) -> str:
 
 
 def _server_of(url: str) -> tuple[str, int]:
-    """Return host and port of the server, or of the proxy before it.
+    """Return host and port of the server, or of its proxy.
 
     Raises:
         DownloadError: the address of one of them is not valid.
@@ -139,21 +143,21 @@ def _server_of(url: str) -> tuple[str, int]:
     try:
         server = _host_and_port(url)
     except ValueError as error:
-        wanted = "D2LBERT_HUB, where it is set, must be like https://HOST or http://HOST:PORT"
-        raise DownloadError(f"{url} is no valid address ({error}), {wanted}") from None
+        advice = "D2LBERT_HUB, where it is set, must be like https://HOST or http://HOST:PORT"
+        raise DownloadError(f"{url} is no valid address ({error}), {advice}") from None
     proxy = select_proxy(url, get_environ_proxies(url))
     if not proxy:
         return server
     try:
         return _host_and_port(prepend_scheme_if_needed(proxy, "http"))
     except ValueError:
-        # The address of a proxy may hold a password, so neither it nor the fault in it is shown.
+        # The address of a proxy may hold a password, so neither the address nor the error is shown.
         names = "http_proxy, https_proxy or all_proxy"
         raise DownloadError(f"the proxy has no valid address, correct or unset {names}") from None
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
-    """Return host and port of an address; raise ValueError where it has none."""
+    """Return host and port of an address; raise ValueError if it has no host."""
     parts = urlsplit(url)
     if not parts.hostname:
         raise ValueError("no host after http:// or https://")
@@ -161,10 +165,10 @@ def _host_and_port(url: str) -> tuple[str, int]:
 
 
 def _accepts(host: str, port: int) -> bool:
-    """Whether the server takes a connection within the timeout.
+    """Whether the server accepts a connection within the timeout.
 
-    In a thread of its own: a timeout of the connection does not end the system's name look-up, which takes 10 s and
-    more for each name server that is silent.
+    It runs in its own thread: a timeout of the connection does not stop the system's name look-up, which takes 10 s or
+    more for each name server that does not respond.
     """
     accepted = threading.Event()
 
@@ -172,7 +176,7 @@ def _accepts(host: str, port: int) -> bool:
         try:
             socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
             accepted.set()
-        except (OSError, UnicodeError):  # the second where no name of a server can be like this one
+        except (OSError, UnicodeError):  # UnicodeError: the name is not valid for a server
             pass
 
     thread = threading.Thread(target=connect, daemon=True)

@@ -1,4 +1,4 @@
-"""Read and write files: nothing is ever left half-written, and a digest tells whether one is whole."""
+"""Read and write files: nothing is ever left half-written, and a digest tells whether a file is whole."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def sha256_of(path: Path) -> str:
 
 
 def remembered_sha256_of(path: Path) -> str:
-    """Return the digest of a file; it is read once in a process for as long as its time of change stays.
+    """Return the digest of a file; a process reads it again only after its modification time has changed.
 
-    For files that are verified at every use. It does not notice damage that leaves the time as it was.
+    It is for files that are verified at every use. Damage that leaves the modification time as it was goes unnoticed.
     """
-    return _remembered(path, path.stat().st_mtime_ns)
+    return _sha256_at(path, path.stat().st_mtime_ns)
 
 
 @functools.cache
-def _remembered(path: Path, changed: int) -> str:
+def _sha256_at(path: Path, modified: int) -> str:
     return sha256_of(path)
 
 
@@ -79,7 +79,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def writable_folder(path: str | Path) -> Path:
-    """Create a folder and prove that a file can be written in it, before hours of work end in an error.
+    """Create a folder and check that it can be written, before hours of work end in an error.
 
     Raises:
         UserError: the folder cannot be made or written.
@@ -95,7 +95,11 @@ def writable_folder(path: str | Path) -> Path:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Read one JSON object from a file, with one-line errors."""
+    """Read one JSON object from a file.
+
+    Raises:
+        UserError: the file cannot be read, is not valid JSON, or does not hold an object.
+    """
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

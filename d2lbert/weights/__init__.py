@@ -1,1 +1,1 @@
-"""Files of weights: safetensors in and out, and the tables from our parameter names to those of others."""
+"""Files of weights: read and write safetensors, and map our parameter names to those of other libraries."""

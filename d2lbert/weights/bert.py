@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Our name on the left, Hugging Face's on the right. {} stands for a module, then weight and bias follow.
+# Our name on the left, Hugging Face's on the right. Weight and bias follow.
 _BLOCK_MODULES = {
     "attention.query": "attention.self.query",
     "attention.key": "attention.self.key",
@@ -43,11 +43,12 @@ def bert_names(num_hidden_layers: int) -> dict[str, str]:
 def with_pooler(
     tensors: Mapping[str, np.ndarray], initial: Callable[[], Mapping[str, np.ndarray]], origin: str | Path
 ) -> dict[str, np.ndarray]:
-    """Return the tensors of an encoder; where the file has no pooler, with that of a new model, and say so.
+    """Return the tensors of an encoder; if the file has no pooler, warn and add the pooler of a new model.
 
-    Checkpoints of models that were trained without a sentence task have none.
+    Checkpoints of models that were trained without a sentence task have no pooler.
 
     Args:
+        tensors: what the file holds, under Hugging Face's names.
         initial: returns the tensors of a new model, under Hugging Face's names.
         origin: the folder, for the warning.
     """

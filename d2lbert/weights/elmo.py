@@ -1,4 +1,4 @@
-"""ELMo's weights as AllenNLP published them, under our names: read from HDF5, transposed and put in order."""
+"""ELMo's weights as AllenNLP published them, under our names: read from HDF5, transposed and reordered."""
 
 from __future__ import annotations
 
@@ -44,52 +44,58 @@ def elmo_parameters(
 ) -> dict[str, np.ndarray]:
     """Turn AllenNLP's arrays into the parameters of our ELMo, under our names.
 
-    The file comes from TensorFlow: matrices are transposed, the gates of an LSTM stand in the order input, candidate,
-    forget, output, the forget gate's bias lacks a one that TensorFlow added, and the highway's gate says how much of
-    the *transformed* vector to take.
+    The file comes from TensorFlow: matrices are transposed, the gates of an LSTM are in the order input, candidate,
+    forget, output, the bias of the forget gate lacks a one that TensorFlow adds, and the highway's gate says how much
+    of the *transformed* vector to take.
+
+    Args:
+        tensors: what the file holds, under AllenNLP's names.
+        config: the sizes.
+        shapes: our name -> the shape that the configuration requires.
+        origin: the file, for messages.
 
     Raises:
-        UserError: an array is missing or of another shape than the configuration asks for.
+        UserError: an array is missing or does not have the shape that the configuration requires.
     """
     try:
-        found = _elmo_cnn(tensors, config)
+        parameters = _elmo_cnn(tensors, config)
         for number, direction in enumerate(("forward", "backward")):
             for layer in range(config.num_layers):
                 prefix = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-                found |= _elmo_lstm(tensors, prefix, f"{direction}_layers.{layer}")
+                parameters |= _elmo_lstm(tensors, prefix, f"{direction}_layers.{layer}")
     except KeyError as error:
         raise UserError(f"{origin} lacks the array {error}: weights and options are not of one model") from None
-    check_tensors(found, shapes, origin)
-    return found
+    check_tensors(parameters, shapes, origin)
+    return parameters
 
 
 def _elmo_cnn(tensors: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
-    """The character network: table, convolutions, highways, projection."""
+    """Return the parameters of the character network: table, convolutions, highways, projection."""
     table = tensors["char_embed"]
-    found = {"words.characters.weight": np.vstack([np.zeros_like(table[:1]), table])}  # row 0: no word
+    parameters = {"words.characters.weight": np.vstack([np.zeros_like(table[:1]), table])}  # row 0: no word
     for number in range(len(config.filters)):
-        found[f"words.convolutions.{number}.weight"] = tensors[f"CNN/W_cnn_{number}"][0].transpose(2, 1, 0)
-        found[f"words.convolutions.{number}.bias"] = tensors[f"CNN/b_cnn_{number}"]
+        parameters[f"words.convolutions.{number}.weight"] = tensors[f"CNN/W_cnn_{number}"][0].transpose(2, 1, 0)
+        parameters[f"words.convolutions.{number}.bias"] = tensors[f"CNN/b_cnn_{number}"]
     for number in range(config.num_highway_layers):
         for ours, theirs in (("gate", "carry"), ("transform", "transform")):
-            found[f"words.highways.{number}.{ours}.weight"] = tensors[f"CNN_high_{number}/W_{theirs}"].T
-            found[f"words.highways.{number}.{ours}.bias"] = tensors[f"CNN_high_{number}/b_{theirs}"]
-    found["words.projection.weight"] = tensors["CNN_proj/W_proj"].T
-    found["words.projection.bias"] = tensors["CNN_proj/b_proj"]
-    return found
+            parameters[f"words.highways.{number}.{ours}.weight"] = tensors[f"CNN_high_{number}/W_{theirs}"].T
+            parameters[f"words.highways.{number}.{ours}.bias"] = tensors[f"CNN_high_{number}/b_{theirs}"]
+    parameters["words.projection.weight"] = tensors["CNN_proj/W_proj"].T
+    parameters["words.projection.bias"] = tensors["CNN_proj/b_proj"]
+    return parameters
 
 
-def _elmo_lstm(tensors: Mapping[str, np.ndarray], theirs: str, ours: str) -> dict[str, np.ndarray]:
-    """One LSTM layer of one direction."""
-    both = tensors[f"{theirs}/W_0"].T  # (4 C, input + D)
-    entered, candidate, forget, output = np.split(both, 4)
-    weight = np.concatenate([entered, forget, candidate, output])
-    entered, candidate, forget, output = np.split(tensors[f"{theirs}/B"], 4)
-    projection = tensors[f"{theirs}/W_P_0"].T  # (D, C)
-    inputs = both.shape[1] - projection.shape[0]
+def _elmo_lstm(tensors: Mapping[str, np.ndarray], tensorflow_prefix: str, our_prefix: str) -> dict[str, np.ndarray]:
+    """Return the parameters of one LSTM layer of one direction."""
+    kernel = tensors[f"{tensorflow_prefix}/W_0"].T  # (4 C, input + D)
+    input_gate, candidate, forget_gate, output_gate = np.split(kernel, 4)
+    weight = np.concatenate([input_gate, forget_gate, candidate, output_gate])
+    input_gate, candidate, forget_gate, output_gate = np.split(tensors[f"{tensorflow_prefix}/B"], 4)
+    projection = tensors[f"{tensorflow_prefix}/W_P_0"].T  # (D, C)
+    input_size = kernel.shape[1] - projection.shape[0]
     return {
-        f"{ours}.input.weight": weight[:, :inputs],
-        f"{ours}.input.bias": np.concatenate([entered, forget + 1, candidate, output]),
-        f"{ours}.recurrent.weight": weight[:, inputs:],
-        f"{ours}.projection.weight": projection,
+        f"{our_prefix}.input.weight": weight[:, :input_size],
+        f"{our_prefix}.input.bias": np.concatenate([input_gate, forget_gate + 1, candidate, output_gate]),
+        f"{our_prefix}.recurrent.weight": weight[:, input_size:],
+        f"{our_prefix}.projection.weight": projection,
     }

@@ -1,4 +1,4 @@
-"""Model folders in Hugging Face's layout: configuration and safetensors in and out.
+"""Read and write model folders in Hugging Face's layout: configuration and safetensors.
 
 Tensors are NumPy arrays here, so that both editions read the same files. No pickle is ever loaded.
 """
@@ -20,23 +20,26 @@ from d2lbert.storage.files import atomic, write_text
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-OPTIONS_FILE = "options.json"  # of an ELMo
+OPTIONS_FILE = "options.json"  # of an ELMo, in place of config.json
 # A block of BERT, ALBERT and DistilBERT, in Hugging Face's names.
 _IN_BLOCK = re.compile(r"(encoder\.layer|encoder\.albert_layer_groups|transformer\.layer)\.")
 
 
 def canonical_name(name: str) -> str:
-    """Map other spellings to ours: gamma and beta of TensorFlow's LayerNorm, and the encoder's name before a point."""
+    """Return a tensor's name in Hugging Face's current spelling and without the encoder's prefix, such as ``bert.``.
+
+    Old files have TensorFlow's ``gamma`` and ``beta`` for weight and bias of LayerNorm.
+    """
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
     return re.sub(r"^(bert|ernie|albert|distilbert)\.", "", name)
 
 
 def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
-    """Read ``model.safetensors`` of a model folder, names made canonical, numbers in float32.
+    """Read ``model.safetensors`` of a model folder, with canonical names and real numbers in float32.
 
     Raises:
-        UserError: the file is missing, damaged, or of a number format that NumPy does not have.
+        UserError: the file is missing, damaged, or in a number format that NumPy does not have.
     """
     path = Path(folder) / WEIGHTS_FILE
     if not path.is_file():
@@ -60,18 +63,18 @@ def check_tensors(
     tensors: Mapping[str, np.ndarray],
     shapes: Mapping[str, tuple[int, ...]],
     origin: str | Path,
-    may_be_left: Callable[[str], bool] = lambda name: False,
+    may_be_ignored: Callable[[str], bool] = lambda name: False,
 ) -> None:
-    """Hold the tensors of a file to the names and shapes that a model has.
+    """Check that the tensors of a file have the names and shapes of a model.
 
     Args:
         tensors: what the file holds.
-        shapes: name -> the shape that the configuration asks for.
+        shapes: name -> the shape that the configuration requires.
         origin: the file or folder, for messages.
-        may_be_left: whether a tensor that the model has not may stand in the file; by default none may.
+        may_be_ignored: tells by its name whether a tensor that the model lacks may be ignored; by default none may.
 
     Raises:
-        UserError: a tensor is missing, of another shape, or one too many.
+        UserError: a tensor is missing, has another shape, or does not belong to the model.
     """
     missing = [name for name in shapes if name not in tensors]
     if missing:
@@ -86,7 +89,7 @@ def check_tensors(
                 "configuration and weights are not of one model"
             )
     for name in tensors:
-        if name not in shapes and not may_be_left(name):
+        if name not in shapes and not may_be_ignored(name):
             raise UserError(
                 f"{origin}: the weights hold {name!r}, which the configuration has no place for: "
                 "configuration and weights are not of one model"
@@ -99,29 +102,29 @@ def select(
     shapes: Mapping[str, tuple[int, ...]],
     origin: str | Path,
 ) -> dict[str, np.ndarray]:
-    """Pick the tensors that a model has, under our names. Others are left aside, but for blocks of an encoder.
+    """Return the tensors of a model under our names. Other tensors are ignored, except additional blocks of an encoder.
 
     Args:
         tensors: what the file holds, under Hugging Face's names.
         names: our name -> Hugging Face's.
-        shapes: our name -> the shape that the configuration asks for.
+        shapes: our name -> the shape that the configuration requires.
         origin: the folder, for messages.
 
     Raises:
-        UserError: a tensor is missing, of another shape, or the file has more blocks than the configuration.
+        UserError: a tensor is missing or has another shape, or the file has more blocks than the configuration.
     """
-    # A head has no blocks, and leaves those of its encoder aside.
+    # A head has no blocks, and ignores those of its encoder.
     has_blocks = any(_IN_BLOCK.match(name) for name in names.values())
-    wanted = {theirs: shapes[ours] for ours, theirs in names.items()}
-    check_tensors(tensors, wanted, origin, lambda name: not (has_blocks and _IN_BLOCK.match(name)))
+    expected_shapes = {theirs: shapes[ours] for ours, theirs in names.items()}
+    check_tensors(tensors, expected_shapes, origin, lambda name: not (has_blocks and _IN_BLOCK.match(name)))
     return {ours: tensors[theirs] for ours, theirs in names.items()}
 
 
 class Config(Protocol):
-    """Any configuration: it can be written as JSON."""
+    """What :func:`write_folder` needs of a configuration."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields."""
+        """Return the fields, ready for JSON."""
 
 
 def write_folder(
@@ -130,17 +133,20 @@ def write_folder(
     """Write ``config.json`` and ``model.safetensors``, each atomically.
 
     Args:
-        folder: made if it does not exist.
+        folder: created if it does not exist.
         config: the sizes.
-        tensors: Hugging Face name -> array.
+        tensors: Hugging Face's name -> array.
         fields: more fields for ``config.json``, such as the label names.
+
+    Raises:
+        UserError: the folder cannot be written or the disk is full.
     """
     write_tensors(folder, tensors)
     write_json(Path(folder) / CONFIG_FILE, {**config.to_dict(), **(fields or {})})
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a file of JSON atomically, such as ``config.json``."""
+    """Write a JSON file atomically, such as ``config.json``."""
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 
@@ -149,7 +155,7 @@ def write_tensors(folder: str | Path, tensors: Mapping[str, np.ndarray]) -> None
     with atomic(Path(folder) / WEIGHTS_FILE) as temporary:
         contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
         try:
-            # transformers refuses a file that does not say which framework wrote it; the layout is the same for all.
+            # transformers rejects a file that does not name the framework that wrote it; all have the same layout.
             save_file(contiguous, temporary, metadata={"format": "pt"})
         except SafetensorError as error:
             raise OSError(f"{error}") from None

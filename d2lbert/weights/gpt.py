@@ -1,7 +1,8 @@
-"""GPT-2's weights under Hugging Face's names, and under ours: split, transposed, and back.
+"""Convert GPT-2's weights between Hugging Face's names and layout and ours.
 
 Hugging Face kept the layout of the first release (Radford et al. 2019). There a linear layer is a matrix of shape
-(inputs, outputs), the transpose of PyTorch's, and one matrix (D, 3 D) holds the queries, keys and values side by side.
+(inputs, outputs), the transpose of PyTorch's, and one matrix (D, 3 D) holds the projections to queries, keys and values
+side by side.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ _LINEAR = {
     "feed_forward.expand": "mlp.c_fc",
     "feed_forward.project": "mlp.c_proj",
 }
-_THREE = ("attention.query", "attention.key", "attention.value")
+_QKV = ("attention.query", "attention.key", "attention.value")
 _TOP = {
     "embeddings.word.weight": "wte.weight",
     "embeddings.position.weight": "wpe.weight",
     "encoder.norm.weight": "ln_f.weight",
     "encoder.norm.bias": "ln_f.bias",
 }
-# The mask that older files carry in every block, and the output layer, which is the word embeddings once more.
-_LEFT_ASIDE = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
+# The mask that older files have in every block, and the output layer, which equals the word embeddings.
+_IGNORED = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
 
 
 def to_hugging_face(parameters: Mapping[str, np.ndarray], num_layers: int) -> dict[str, np.ndarray]:
     """Turn our parameters into the tensors that ``transformers.GPT2LMHeadModel`` has."""
-    found = {theirs: parameters[ours] for ours, theirs in _TOP.items()}
+    tensors = {theirs: parameters[ours] for ours, theirs in _TOP.items()}
     for block in range(num_layers):
-        ours_, theirs_ = f"encoder.blocks.{block}", f"h.{block}"
+        our_block, their_block = f"encoder.blocks.{block}", f"h.{block}"
         for kind in ("weight", "bias"):
             for ours, theirs in _NORMS.items():
-                found[f"{theirs_}.{theirs}.{kind}"] = parameters[f"{ours_}.{ours}.{kind}"]
+                tensors[f"{their_block}.{theirs}.{kind}"] = parameters[f"{our_block}.{ours}.{kind}"]
             for ours, theirs in _LINEAR.items():
-                found[f"{theirs_}.{theirs}.{kind}"] = parameters[f"{ours_}.{ours}.{kind}"].T
-            three = [parameters[f"{ours_}.{ours}.{kind}"].T for ours in _THREE]
-            found[f"{theirs_}.attn.c_attn.{kind}"] = np.concatenate(three, axis=-1)
-    return {PREFIX + name: array for name, array in found.items()}
+                tensors[f"{their_block}.{theirs}.{kind}"] = parameters[f"{our_block}.{ours}.{kind}"].T
+            qkv = [parameters[f"{our_block}.{ours}.{kind}"].T for ours in _QKV]
+            tensors[f"{their_block}.attn.c_attn.{kind}"] = np.concatenate(qkv, axis=-1)
+    return {PREFIX + name: array for name, array in tensors.items()}
 
 
 def from_hugging_face(
@@ -54,25 +55,28 @@ def from_hugging_face(
 
     Args:
         tensors: what the file holds.
-        shapes: our name -> the shape that the configuration asks for.
+        shapes: our name -> the shape that the configuration requires.
+        num_layers: blocks of the model.
         origin: the folder, for messages.
 
     Raises:
-        UserError: a tensor is missing, too many, or of another shape.
+        UserError: a tensor is missing, has another shape, or does not belong to the model.
     """
-    blank = {name: np.empty(shape, dtype=bool) for name, shape in shapes.items()}
-    wanted = {name.removeprefix(PREFIX): array.shape for name, array in to_hugging_face(blank, num_layers).items()}
-    kept = {name.removeprefix(PREFIX): array for name, array in tensors.items() if not name.endswith(_LEFT_ASIDE)}
-    check_tensors(kept, wanted, origin)
+    placeholders = {name: np.empty(shape, dtype=bool) for name, shape in shapes.items()}
+    expected_shapes = {
+        name.removeprefix(PREFIX): array.shape for name, array in to_hugging_face(placeholders, num_layers).items()
+    }
+    kept = {name.removeprefix(PREFIX): array for name, array in tensors.items() if not name.endswith(_IGNORED)}
+    check_tensors(kept, expected_shapes, origin)
     parameters = {ours: kept[theirs] for ours, theirs in _TOP.items()}
     for block in range(num_layers):
-        ours_, theirs_ = f"encoder.blocks.{block}", f"h.{block}"
+        our_block, their_block = f"encoder.blocks.{block}", f"h.{block}"
         for kind in ("weight", "bias"):
             for ours, theirs in _NORMS.items():
-                parameters[f"{ours_}.{ours}.{kind}"] = kept[f"{theirs_}.{theirs}.{kind}"]
+                parameters[f"{our_block}.{ours}.{kind}"] = kept[f"{their_block}.{theirs}.{kind}"]
             for ours, theirs in _LINEAR.items():
-                parameters[f"{ours_}.{ours}.{kind}"] = kept[f"{theirs_}.{theirs}.{kind}"].T
-            three = np.split(kept[f"{theirs_}.attn.c_attn.{kind}"], 3, axis=-1)
-            for ours, part in zip(_THREE, three, strict=True):
-                parameters[f"{ours_}.{ours}.{kind}"] = part.T
+                parameters[f"{our_block}.{ours}.{kind}"] = kept[f"{their_block}.{theirs}.{kind}"].T
+            qkv = np.split(kept[f"{their_block}.attn.c_attn.{kind}"], 3, axis=-1)
+            for ours, part in zip(_QKV, qkv, strict=True):
+                parameters[f"{our_block}.{ours}.{kind}"] = part.T
     return parameters

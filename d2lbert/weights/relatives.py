@@ -34,7 +34,7 @@ def albert_names(num_hidden_groups: int) -> dict[str, str]:
     modules = {"embeddings.project": "encoder.embedding_hidden_mapping_in", "pooler": "pooler"}
     for group in range(num_hidden_groups):
         theirs = f"encoder.albert_layer_groups.{group}.albert_layers.0"
-        modules |= _inside(f"encoder.blocks.{group}", theirs, _ALBERT_BLOCK)
+        modules |= _block_names(f"encoder.blocks.{group}", theirs, _ALBERT_BLOCK)
     return EMBEDDINGS | _with_kinds(modules)
 
 
@@ -42,12 +42,13 @@ def distilbert_names(num_hidden_layers: int) -> dict[str, str]:
     """Return the table from our parameter names of a DistilBERT to Hugging Face's."""
     modules: dict[str, str] = {}
     for block in range(num_hidden_layers):
-        modules |= _inside(f"encoder.blocks.{block}", f"transformer.layer.{block}", _DISTILBERT_BLOCK)
+        modules |= _block_names(f"encoder.blocks.{block}", f"transformer.layer.{block}", _DISTILBERT_BLOCK)
     embeddings = {ours: theirs for ours, theirs in EMBEDDINGS.items() if "segment" not in ours}
     return embeddings | _with_kinds(modules)
 
 
-def _inside(ours: str, theirs: str, modules: Mapping[str, str]) -> dict[str, str]:
+def _block_names(ours: str, theirs: str, modules: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of a block's modules, each behind the prefix of the block."""
     return {f"{ours}.{inner}": f"{theirs}.{outer}" for inner, outer in modules.items()}
 
 

@@ -1,4 +1,4 @@
-"""Old checkpoints of PyTorch, ``pytorch_model.bin``, become safetensors."""
+"""Convert old checkpoints of PyTorch, ``pytorch_model.bin``, to safetensors."""
 
 from __future__ import annotations
 
@@ -16,25 +16,29 @@ if TYPE_CHECKING:
 
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
 
-# The output layer of a head is often the table of the word embeddings once more, under one of these names.
+# The output layer of a head is often the matrix of word embeddings again, under one of these names.
 _OUTPUT_LAYERS = ("decoder.weight", "vocab_projector.weight", "lm_head.weight")
 _WORD_EMBEDDINGS = ("word_embeddings.weight", "wte.weight")
 
 
 def convert_bin(source: Path, target: Path) -> None:
-    """Write the tensors of an old checkpoint of PyTorch, a ``.bin``, as safetensors, under the same names.
+    """Write the tensors of an old PyTorch checkpoint, a ``.bin``, as safetensors, under the same names.
 
-    Only tensors are read from the file: nothing in it can run. An output layer that equals the word embeddings is left
-    out, for the models take those in its place; every other tensor is kept, also where several share memory.
+    Only tensors are read from the file: no code in it can run. An output layer that equals the word embeddings is left
+    out, because the models use the embeddings instead. Every other tensor is kept, even where several share memory.
+
+    Args:
+        source: the ``.bin``.
+        target: the file of safetensors to write.
 
     Raises:
         UserError: the file cannot be read, is damaged or holds anything but tensors.
     """
     arrays = {name: _to_array(value, name, source) for name, value in _read_bin(source).items()}
-    words = [array for name, array in arrays.items() if name.endswith(_WORD_EMBEDDINGS)]
+    embeddings = [array for name, array in arrays.items() if name.endswith(_WORD_EMBEDDINGS)]
     kept = {}
     for name, array in arrays.items():
-        tied = name.endswith(_OUTPUT_LAYERS) and any(np.array_equal(array, one) for one in words)
+        tied = name.endswith(_OUTPUT_LAYERS) and any(np.array_equal(array, embedding) for embedding in embeddings)
         if not tied:
             kept[name] = array
     write_tensors(target.parent, kept)
@@ -45,24 +49,24 @@ def _read_bin(source: Path) -> Mapping[str, Tensor]:
     import torch
 
     try:
-        found = torch.load(source, map_location="cpu", weights_only=True)
+        checkpoint = torch.load(source, map_location="cpu", weights_only=True)
     except OSError as error:
         raise UserError(f"cannot read {source}: {error.strerror or error}; check its permissions") from None
-    except Exception as error:  # a damaged file ends in whatever the reader stumbles over, even an AssertionError
+    except Exception as error:  # a damaged file can raise anything in the reader, even an AssertionError
         reason = _why_unreadable(error)
         raise UserError(f"{source} is damaged or holds more than tensors ({reason}): get the file again") from None
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+    if not isinstance(checkpoint, dict) or not all(isinstance(value, torch.Tensor) for value in checkpoint.values()):
         raise UserError(f"{source} is no table of tensors: give a checkpoint that holds a model's state alone")
-    for name in found:
+    for name in checkpoint:
         if not isinstance(name, str):
             raise UserError(f"{source}: the key {name!r} is no name of a tensor: give a checkpoint of a model's state")
-    return found
+    return checkpoint
 
 
 def _why_unreadable(error: Exception) -> str:
-    """Say in a line why a ``.bin`` cannot be read.
+    """Say in one line why a ``.bin`` cannot be read.
 
-    PyTorch's own words often advise to set ``weights_only`` to False, which would run what stands in the file.
+    PyTorch's own message often advises setting ``weights_only`` to False, which would run code in the file.
     """
     text = str(error).strip()
     if isinstance(error, RuntimeError) and text and "weights_only" not in text:
@@ -71,7 +75,7 @@ def _why_unreadable(error: Exception) -> str:
 
 
 def _to_array(value: Tensor, name: str, source: Path) -> np.ndarray:
-    """Return a tensor, which may be a parameter, a view or of half precision, as an array."""
+    """Return a tensor as an array, in float32 where it holds real numbers; it may be a parameter or a view."""
     try:
         array: np.ndarray = (value.float() if value.is_floating_point() else value).detach().numpy()
     except (RuntimeError, TypeError):

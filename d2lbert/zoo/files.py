@@ -1,11 +1,11 @@
-"""The files of pretrained models: found in the cache or downloaded from the hub, verified, in the book's layout.
+"""The files of pretrained models: taken from the cache or downloaded from the hub, verified, in the book's layout.
 
-A folder in the cache has the vocabulary and the weights as the hub has them, ``config.json`` and
-``tokenizer_config.json`` made from the table, and ``origin.json``: where the files are from and the sha256 of each.
-Every load compares them.
+A folder in the cache holds the vocabulary and the weights as they are on the hub, ``config.json`` and
+``tokenizer_config.json`` made from the table, and ``origin.json``: where the files come from and the sha256 of each.
+Every load compares the digests.
 
-Not every digest is known beforehand. Where it is not, the first download is believed and its sha256 written down; from
-then on nothing else passes for it. That is "trust on first use": it notices a change, not a lie at the first time. The
+Not every digest is known beforehand. Where it is not, the first download is trusted and its sha256 recorded; from then
+on only that file is accepted. This is "trust on first use": it notices a later change, not a wrong first download. The
 commit of the repository is fixed in any case.
 
 ``$D2LBERT_HUB`` names another hub, such as a mirror; ``D2LBERT_OFFLINE=1`` forbids the network; ``$D2LBERT_CACHE``
@@ -35,38 +35,39 @@ ORIGIN_FILE = "origin.json"
 
 
 def hub_folder(entry: ModelEntry) -> Path:
-    """Return the folder in the cache for a model of the hub, whether it is there or not; each revision has its own."""
+    """Return the cache folder of a model of the hub, whether it exists or not; each revision has its own."""
     return cache_folder() / "models" / f"{entry.label.replace(':', '-')}-{entry.revision[:8]}"
 
 
 def is_cached(entry: ModelEntry) -> bool:
-    """Whether the files of a model of the hub are all in the cache. Does not verify them."""
+    """Whether all files of a model of the hub are in the cache. They are not verified."""
     folder = hub_folder(entry)
     return all((folder / name).is_file() for name in (ORIGIN_FILE, entry.vocabulary, CONFIG_FILE, WEIGHTS_FILE))
 
 
 def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
-    """Return the folder of a model of the hub, all files there and verified; download them if need be.
+    """Return the folder of a model of the hub with all files verified; missing files are downloaded.
 
-    Of several processes one does the work; the others wait for it.
+    If several processes call this, one does the work and the others wait for it.
 
     Args:
+        entry: the model.
         weights: False for the configuration and the vocabulary alone.
 
     Raises:
-        UserError: the files are nowhere to be had, or are not those of the table or of the first download. The message
-            says from where to get them and into which folder to put them by hand.
+        UserError: a file can neither be found nor downloaded, or is not that of the table or of the first download. The
+            message says where to get the files and into which folder to put them by hand.
     """
     folder = hub_folder(entry)
     with _locked(folder):
         digests = _read_digests(folder)
-        believed = _provide(entry, entry.vocabulary, folder, digests)
+        trusted = _provide(entry, entry.vocabulary, folder, digests)
         if weights:
-            believed += _provide_weights(entry, folder, digests)
+            trusted += _provide_weights(entry, folder, digests)
         _write_settings(entry, folder)
-    if believed:
+    if trusted:
         warnings.warn(
-            f"{entry.label}: no checksum of {' and '.join(believed)} was known beforehand; their sha256 is now written "
+            f"{entry.label}: no checksum of {' and '.join(trusted)} was known beforehand; their sha256 is now written "
             f"into {folder / ORIGIN_FILE}, and nothing else will be taken for them from now on",
             stacklevel=2,
         )
@@ -75,39 +76,39 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from the folder of a model meanwhile; they wait.
+    """Lock the folder of a model: other processes wait.
 
-    Where there are no such locks (on Windows, on some network drives, in a cache that cannot be written) go on without:
-    one process at a time needs none, and of several the one that finds a file just gone ends in an error.
+    Without such locks (on Windows, on some network drives, in a cache that cannot be written), go on unlocked: a single
+    process needs none, and among several, one whose file has just been removed ends in an error.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
             folder.parent.mkdir(parents=True, exist_ok=True)
-            file = held.enter_context(folder.with_name(f"{folder.name}.lock").open("w"))
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock = stack.enter_context(folder.with_name(f"{folder.name}.lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _provide_weights(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> list[str]:
-    """Have the weights in the folder as safetensors, whole. Returns what :func:`_provide` does."""
+    """Make sure that the folder has the weights as safetensors, whole. Returns what :func:`_provide` does."""
     if _is_whole(folder / WEIGHTS_FILE, digests.get(WEIGHTS_FILE, "")):
         return []
-    believed = _provide(entry, entry.weights, folder, digests)
+    trusted = _provide(entry, entry.weights, folder, digests)
     if entry.weights != WEIGHTS_FILE:
         convert_bin(folder / entry.weights, folder / WEIGHTS_FILE)
         digests[WEIGHTS_FILE] = remembered_sha256_of(folder / WEIGHTS_FILE)
         _write_digests(entry, folder, digests)
-        (folder / entry.weights).unlink(missing_ok=True)  # where no lock is to be had, another process may have done it
-    return believed
+        (folder / entry.weights).unlink(missing_ok=True)  # without a lock, another process may have removed it
+    return trusted
 
 
 def _provide(entry: ModelEntry, name: str, folder: Path, digests: dict[str, str]) -> list[str]:
-    """Have a file of the hub in the folder, whole, and its digest written down.
+    """Make sure that the folder has a file of the hub, whole, and record its digest.
 
     Returns:
-        the file's name if it had to be believed, because no digest was known; otherwise nothing.
+        the file's name if it had to be trusted, because no digest was known; otherwise nothing.
     """
     path = folder / name
     known = entry.sha256.get(name) or digests.get(name, "")
@@ -133,7 +134,7 @@ def _download(entry: ModelEntry, name: str, folder: Path, sha256: str) -> None:
 
 
 def _is_whole(path: Path, sha256: str) -> bool:
-    """Whether a file is there and has a digest that is written down."""
+    """Whether a file exists and has the given digest; False where no digest is known."""
     return bool(sha256) and path.is_file() and remembered_sha256_of(path) == sha256
 
 
@@ -141,10 +142,10 @@ def _read_digests(folder: Path) -> dict[str, str]:
     path = folder / ORIGIN_FILE
     if not path.is_file():
         return {}
-    found: Any = read_json(path).get("sha256")
-    if not isinstance(found, dict):
+    digests: Any = read_json(path).get("sha256")
+    if not isinstance(digests, dict):
         raise UserError(f"{path} holds no digests: delete the folder {folder} to begin anew")
-    return found
+    return digests
 
 
 def _write_digests(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> None:
@@ -153,9 +154,9 @@ def _write_digests(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> 
 
 
 def _write_settings(entry: ModelEntry, folder: Path) -> None:
-    """Write the settings of the model and its tokenizer, unless the table has not changed since.
+    """Write the settings of the model and its tokenizer, unless they are written and the table has not changed.
 
-    The table knows the case and the sizes; the repositories of old models lack these files, or err in them.
+    The table knows the case and the sizes; in the repositories of old models these files are missing or wrong.
     """
     path, config = folder / CONFIG_FILE, json.dumps(entry.config.to_dict(), indent=2) + "\n"
     if path.is_file() and path.read_text(encoding="utf-8") == config:

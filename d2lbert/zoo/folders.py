@@ -1,8 +1,8 @@
-"""Where the files of a model are: a folder, or a name of the zoo. This part knows no class of models.
+"""From a model's name, or its folder, to the folder of its files. This module knows no model class.
 
-The way from a name to a folder leads down: :func:`locate` finds the entry in :mod:`d2lbert.zoo.table`;
-:mod:`d2lbert.zoo.files` has its files in the cache and verifies them; :mod:`d2lbert.zoo.hub` downloads one;
-:mod:`d2lbert.zoo.convert` turns an old one into safetensors.
+The calls go one way: :func:`locate` finds the entry in :mod:`d2lbert.zoo.table`; :mod:`d2lbert.zoo.files` provides its
+files in the cache and verifies them; :mod:`d2lbert.zoo.hub` downloads a file; :mod:`d2lbert.zoo.convert` converts an
+old one to safetensors.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from d2lbert.zoo.table import ModelEntry, entries, find_entry
 
 
 def locate(name: str | Path) -> Path:
-    """Return the folder of a model: a folder that exists as it is, or one found by its name.
+    """Return the folder of a model, given as an existing folder or by its name.
 
-    Where a folder has its weights as ``pytorch_model.bin`` alone, they are written beside it as safetensors.
+    If the folder has its weights only as ``pytorch_model.bin``, they are also written there as safetensors.
 
     Args:
         name: a folder, or a name of the zoo, with ``:`` and the data set where it has several.
 
     Raises:
-        UserError: no such folder and no such name, or the weights are not to be had.
+        UserError: there is no such folder and no such name, or the weights are not available.
     """
     folder = Path(name)
     if not folder.is_dir():
@@ -40,20 +40,25 @@ def locate(name: str | Path) -> Path:
 
 
 def find_model(name: str, dataset_name: str | None = None) -> ModelEntry:
-    """Return the entry of a name; one that looks like a path is refused as such."""
+    """Return the entry of a name in the zoo.
+
+    Raises:
+        UserError: an unknown name or data set, or a name that looks like a path.
+    """
     if "/" in name or Path(name).exists():
         raise UserError(f"{name} is not a model folder: give a folder with config.json and model.safetensors")
     return find_entry(name, dataset_name)
 
 
 def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
-    """Return the folder with an entry's files; download them if need be.
+    """Return the folder with the files of an entry; missing files are downloaded.
 
     Args:
-        weights: False for all but the weights.
+        entry: the model.
+        weights: False for all files except the weights.
 
     Raises:
-        UserError: there are no public weights (never are others taken instead), the package with them is not installed,
+        UserError: there are no public weights (others are never used instead), the package with them is not installed,
             or they cannot be downloaded.
     """
     if entry.source == "hub":
@@ -72,7 +77,7 @@ def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
 
 
 def describe_models() -> list[dict[str, Any]]:
-    """Return a row for each model: label, megabytes, licence, note, and where it is now. Uses no network."""
+    """Return a row for each model: label, megabytes, licence, where it is now, and a note. Uses no network."""
     return [
         {
             "label": entry.label,

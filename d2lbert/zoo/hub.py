@@ -1,4 +1,4 @@
-"""Download a file of a model from the hub, by ``huggingface_hub``, which goes on where a connection broke off.
+"""Download a file of a model from the hub with ``huggingface_hub``, which resumes after a broken connection.
 
 ``$D2LBERT_HUB`` names another hub, such as a mirror: a server that has the files at the hub's paths and answers HEAD.
 """
@@ -29,9 +29,12 @@ def repository_address(entry: ModelEntry) -> str:
 def download_from_hub(entry: ModelEntry, name: str, folder: Path, sha256: str) -> None:
     """Download a file of a model into a folder, where it appears whole or not at all.
 
-    No token is sent, and what ``huggingface_hub`` would report of this machine is not.
+    No token is sent, and ``huggingface_hub`` sends no telemetry.
 
     Args:
+        entry: the model.
+        name: of the file.
+        folder: where to put it.
         sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
 
     Raises:
@@ -48,9 +51,9 @@ def _fetch(server: str, url: str, target: Path, sha256: str) -> None:
             _receive(server, url, path)
         except DownloadError:
             raise
-        except Exception as error:  # the classes are those of requests, httpx or httpx2, by the library's version
+        except Exception as error:  # of requests, httpx or httpx2, depending on the library's version
             if isinstance(error, OSError) and error.errno:
-                raise  # the disk's, not the network's
+                raise  # an error of the disk, not of the network
             raise _reason(server, url, error) from None
         if sha256 and sha256_of(path) != sha256:
             raise DownloadError(f"{server} sent a file whose sha256 is not the known one")
@@ -58,7 +61,7 @@ def _fetch(server: str, url: str, target: Path, sha256: str) -> None:
 
 
 def _receive(server: str, url: str, path: Path) -> None:
-    """Ask for a file's size, then for its bytes."""
+    """Request the size of a file, then its bytes."""
     from huggingface_hub import get_hf_file_metadata
     from huggingface_hub.file_download import http_get
 
@@ -78,14 +81,14 @@ def _reason(server: str, url: str, error: Exception) -> DownloadError:
     if isinstance(error, OfflineModeIsEnabled):
         return DownloadError("HF_HUB_OFFLINE=1 forbids the network")
     name = type(error).__name__
-    # A server that keeps silent has been waited for long enough.
+    # A server that did not respond in time is not worth another wait.
     return DownloadError(f"the connection to {server} failed ({name})", transient="Timeout" not in name)
 
 
 class _GrowingFile(io.BufferedWriter):
-    """A file that only grows, up to the size that the server told, so that each download comes to an end.
+    """A file that only grows, up to the size that the server stated, so that every download ends.
 
-    ``huggingface_hub`` would begin anew for ever where a server breaks off and cannot go on from there.
+    ``huggingface_hub`` would start over again and again with a server that breaks off and cannot resume.
     """
 
     def __init__(self, path: Path, server: str, size: int | None) -> None:
@@ -103,15 +106,15 @@ class _GrowingFile(io.BufferedWriter):
 
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
-    """Meanwhile ``huggingface_hub`` reports nothing to its makers, and of its attempts nothing to the user."""
+    """In this context ``huggingface_hub`` sends no telemetry and prints nothing about its attempts."""
     from huggingface_hub import constants
 
     logger = logging.getLogger("huggingface_hub")
-    before = constants.HF_HUB_DISABLE_TELEMETRY, logger.level
+    previous = constants.HF_HUB_DISABLE_TELEMETRY, logger.level
     constants.HF_HUB_DISABLE_TELEMETRY = True
     logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        constants.HF_HUB_DISABLE_TELEMETRY = before[0]
-        logger.setLevel(before[1])
+        constants.HF_HUB_DISABLE_TELEMETRY = previous[0]
+        logger.setLevel(previous[1])

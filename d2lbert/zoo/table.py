@@ -1,4 +1,4 @@
-"""The table of pretrained models, ``data/zoo.toml``: what there is, and what a loader must know of it."""
+"""The table of pretrained models, ``data/zoo.toml``: which there are, and what a loader must know about each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.places import home
 
-# The kind of a network, as in the table and in ``config.json``, and the class of its sizes.
+# Kind of network, as in the table and in ``config.json`` -> the class of its configuration.
 CONFIGS: dict[str, type[BertConfig]] = {"bert": BertConfig, "albert": AlbertConfig, "distilbert": DistilBertConfig}
 
 
@@ -24,17 +24,17 @@ class ModelEntry:
 
     Fields:
         name, dataset: as in GluonNLP's ``get_model``; the data set is empty where a name has only one.
-        licence: as its authors state it.
+        licence: as stated by its authors.
         citation: its key in ``references.bib``.
-        source: ``"hub"``, ``"package"``, ``"book"``, or ``"none"`` where no public weights equal the entry.
+        source: ``"hub"``, ``"package"``, ``"book"``, or ``"none"`` where no public weights match the entry.
         kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"`` or ``"elmo"``.
-        lowercase: whether its vocabulary was made of text in lower case.
+        lowercase: whether its vocabulary was learned from text in lower case.
         config: the sizes of a BERT or one of its relatives.
-        repository, revision, weights: of the hub: the repository, its commit, and the file of the weights.
+        repository, revision, weights: for the hub: the repository, its commit, and the file of the weights.
         sha256: file name -> digest, where it is known.
-        megabytes: of the weights; 0 where there are none.
-        package, folder: of a Python package or of the book: its name, and the folder inside.
-        reason, nearest: why there are no weights, and the label of the entry that comes nearest.
+        megabytes: size of the weights; 0 where there are none.
+        package, folder: for a Python package or the book: the package to install, and the folder of the weights.
+        reason, nearest: why there are no weights, and the label of the most similar entry.
         note: what a user should know.
     """
 
@@ -69,7 +69,7 @@ class ModelEntry:
 
 
 def entries() -> tuple[ModelEntry, ...]:
-    """Return the whole table, in its order."""
+    """Return all entries, in the order of the table."""
     return _read(home() / "zoo.toml")
 
 
@@ -78,29 +78,30 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
 
     Args:
         name: such as ``"bert_tiny"``, or with the data set, ``"bert_12_768_12:wiki_cn_cased"``.
-        dataset: the data set, where it is not in the name. A name with one data set alone needs none.
+        dataset: the data set, where it is not in the name. A name with only one data set needs none.
 
     Raises:
-        UserError: an unknown name or data set, with the nearest ones; or a name with several data sets and none given.
+        UserError: the name or data set is unknown (the message names similar ones), or the name has several data sets
+            and none is given.
     """
-    name, colon, inside = name.partition(":")
-    wanted = dataset if dataset is not None else inside if colon else None
-    known = [entry for entry in entries() if entry.name == name]
-    if not known:
+    name, colon, suffix = name.partition(":")
+    requested = dataset if dataset is not None else suffix if colon else None
+    candidates = [entry for entry in entries() if entry.name == name]
+    if not candidates:
         raise unknown_name("model", name, {entry.name for entry in entries()})
-    datasets = [entry.dataset for entry in known]
-    if wanted is None and len(known) == 1:
-        return known[0]
-    if wanted is None:
+    datasets = [entry.dataset for entry in candidates]
+    if requested is None and len(candidates) == 1:
+        return candidates[0]
+    if requested is None:
         choices = ", ".join(datasets)
         raise UserError(
-            f"model {name!r} has several data sets: choose a dataset_name, as in {known[0].label}, of {choices}"
+            f"model {name!r} has several data sets: choose a dataset_name, as in {candidates[0].label}, of {choices}"
         )
     if datasets == [""]:
-        raise UserError(f"model {name!r} has no data set {wanted!r}: leave dataset_name out")
-    if wanted not in datasets:
-        raise unknown_name(f"data set of {name}", wanted, datasets)
-    return known[datasets.index(wanted)]
+        raise UserError(f"model {name!r} has no data set {requested!r}: leave dataset_name out")
+    if requested not in datasets:
+        raise unknown_name(f"data set of {name}", requested, datasets)
+    return candidates[datasets.index(requested)]
 
 
 @functools.cache

@@ -37,31 +37,31 @@ def _started_by_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_torchrun_a_process_is_alone_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert World.join(sharded=True) == World(rank=0, size=1, sharded=False)
+    assert World.init(sharded=True) == World(rank=0, size=1, sharded=False)
     assert not distributed.is_initialized()
 
 
 def test_what_torchrun_has_started_is_joined_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     _started_by_torchrun(monkeypatch)
-    world = World.join(sharded=True)
+    world = World.init(sharded=True)
     try:
         assert world == World(rank=0, size=1, sharded=True)
         assert distributed.get_backend() == "gloo"
-        assert World.join() == World()  # a second time changes nothing
+        assert World.init() == World()  # a second time changes nothing
     finally:
-        world.leave()
+        world.destroy()
     assert not distributed.is_initialized()
-    world.leave()
+    world.destroy()
 
 
 def test_alone_nothing_is_wrapped_shared_or_awaited() -> None:
     world, model, values = World(), nn.Linear(2, 1), torch.tensor([1.0, 2.0])
     assert world.wrap(model) is model
-    assert world.share("a name") == "a name"
-    assert world.share() == ""
-    assert world.add(values).tolist() == [1.0, 2.0]
-    world.wait()
+    assert world.broadcast("a name") == "a name"
+    assert world.broadcast() == ""
+    assert world.all_reduce(values).tolist() == [1.0, 2.0]
+    world.barrier()
     with world.no_sync(model):
         model(torch.ones(1, 2)).sum().backward()
     assert model.weight.grad.tolist() == [[1.0, 1.0]]
