@@ -187,9 +187,9 @@ def pretrain(
     from d2lbert.torch.training.distributed import World
 
     examples = dataclasses.replace(examples, rates=rates, next_sentence=examples.next_sentence and kind.pairs)
-    max_positions = getattr(sizes, kind.positions)
-    if examples.max_length > max_positions:
-        raise UserError(f"--max-length is {examples.max_length}: this model takes up to {max_positions} tokens")
+    longest = getattr(sizes, kind.positions)
+    if examples.max_length > longest:
+        raise UserError(f"--max-length is {examples.max_length}: this model takes up to {longest} tokens")
     world = World.join(sharded)
     # Unless the corpus comes prepared, or the run that is resumed has done it.
     if world.rank == 0 and not source.prepared and not (resume and (out / "data" / INDEX_FILE).is_file()):
