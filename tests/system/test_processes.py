@@ -62,11 +62,11 @@ def _check_losses(first: list[dict[str, str]], second: list[dict[str, str]]) -> 
     """Compare two logs: the same steps, and all values within 1e-4."""
     assert [row["step"] for row in first] == [row["step"] for row in second]
     assert first[-1]["step"] == "40"
-    for actual, expected in zip(first, second, strict=True):
-        for name, value in actual.items():
-            assert (value == "") == (expected[name] == "")
+    for one, other in zip(first, second, strict=True):
+        for name, value in one.items():
+            assert (value == "") == (other[name] == "")
             if value:
-                assert abs(float(value) - float(expected[name])) < 1e-4, (actual["step"], name)
+                assert abs(float(value) - float(other[name])) < 1e-4, (one["step"], name)
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +96,8 @@ def test_two_processes_have_the_losses_of_one(corpus: Path, two: Path, environme
 
 def test_sharded_processes_have_the_losses_of_whole_ones(two: Path, sharded: Path) -> None:
     _check_losses(_log(two), _log(sharded))
-    weights, expected = (load_file(out / "model.safetensors") for out in (sharded, two))
-    assert all(np.abs(weights[name] - expected[name]).max() < 1e-3 for name in expected)
+    found, expected = (load_file(out / "model.safetensors") for out in (sharded, two))
+    assert all(np.abs(found[name] - expected[name]).max() < 1e-3 for name in expected)
     parts = (sharded / "checkpoints" / "checkpoint-00000020" / "state").iterdir()
     sizes = [sum(tensor.nbytes for tensor in load_file(part).values()) for part in parts]
     assert len(sizes) == 2
@@ -118,8 +118,8 @@ def test_a_sharded_run_goes_on_with_any_number_of_processes(
     errors = _run([*start, *_options(corpus, out), *more, "--resume"], environment)
     assert "going on after step 20" in errors
     _check_losses(_log(sharded)[2:], _log(out))
-    weights, expected = (load_file(folder / "model.safetensors") for folder in (out, sharded))
-    assert all(np.abs(weights[name] - expected[name]).max() < 1e-3 for name in expected)
+    found, expected = (load_file(folder / "model.safetensors") for folder in (out, sharded))
+    assert all(np.abs(found[name] - expected[name]).max() < 1e-3 for name in expected)
 
 
 def test_a_killed_worker_is_replaced_without_losing_data(

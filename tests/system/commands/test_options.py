@@ -122,7 +122,7 @@ def test_a_number_that_cannot_be_is_one_line(command: str, tmp_path: Path) -> No
         "finetune": ("classification", "--model", "minilm", "--train", "sst2", "--dev", "sst2"),
         "pretrain": ("--corpus", "nowhere"),
     }[command]
-    of_fields = {field.name: parameter.kind for parameter in CLASSES[command] for field in fields(parameter)}
+    of_fields = {field.name: settings.kind for settings in CLASSES[command] for field in fields(settings)}
     numbers = {
         name: parameter for name, parameter in _options(command).items() if type(parameter.default) in (int, float)
     }
