@@ -100,7 +100,7 @@ def _id(value: object) -> str | None:
 
 
 def test_all_settings_are_here() -> None:
-    names = {one.__name__ for one in CLASSES}
+    names = {settings.__name__ for settings in CLASSES}
     configurations = {"AlbertConfig", "BertConfig", "DistilBertConfig", "ElmoConfig", "GptConfig", "Seq2SeqConfig"}
     assert names >= configurations | {"TransformerConfig", "Training", "Pretraining", "PretrainingSettings"}
     assert names >= {"Preparation", "MaskingRates", "Sampling", "SequenceTraining", "LanguageModelTraining"}
@@ -134,29 +134,29 @@ def test_the_settings_of_the_commands_are_the_ones_of_the_loops() -> None:
 
 @pytest.mark.parametrize(("settings", "field"), FIELDS, ids=_id)
 def test_values_of_another_type(settings: type[Settings], field: dataclasses.Field) -> None:
-    wanted = type(field.default)
+    type_ = type(field.default)
     for value in ("3", 2.5, 3, True, None, b"3", [1], 2j):
-        if type(value) is wanted or (wanted is float and type(value) is int):
+        if type(value) is type_ or (type_ is float and type(value) is int):
             continue
         with pytest.raises(UserError) as caught:
             settings(**{field.name: value})
-        begin = f"{settings.kind}: {field.name} is {value!r}; it must be of type {wanted.__name__} ("
+        begin = f"{settings.kind}: {field.name} is {value!r}; it must be of type {type_.__name__} ("
         assert str(caught.value).startswith(begin)
 
 
 @pytest.mark.parametrize(("settings", "field"), NUMBERS, ids=_id)
 def test_numbers_out_of_bounds(settings: type[Settings], field: dataclasses.Field) -> None:
-    wanted, says = type(field.default), settings.meanings[field.name]
+    type_, rule = type(field.default), settings.meanings[field.name]
     beyond = {"above": 0, "at least": -1, "below": 0, "at most": 1}
-    wrong = [wanted(bound + beyond[word]) for word, bound in says.bounds]
-    wrong += [math.nan, math.inf, -math.inf] if wanted is float else []
+    wrong = [type_(bound + beyond[word]) for word, bound in rule.bounds]
+    wrong += [math.nan, math.inf, -math.inf] if type_ is float else []
     assert wrong, "an integer without bounds"
     for value in wrong:
         with pytest.raises(UserError) as caught:
             settings(**{field.name: value})
         message = str(caught.value)
         assert message.startswith(f"{settings.kind}: {field.name} is {value!r}; it must be ")
-        assert message.endswith(f" ({says.meaning})")
+        assert message.endswith(f" ({rule.meaning})")
         assert "\n" not in message
 
 

@@ -118,10 +118,10 @@ def test_everything_is_on_the_disk_before_the_name_is(folder: Path, monkeypatch:
     monkeypatch.setattr(checkpoints.os, "fsync", recorded_flush)
     monkeypatch.setattr(Path, "rename", recorded_rename)
     save(folder, 300, _write("y"), keep=3)
-    place = events.index("rename")
-    assert {"weights", "state", "manifest.json"} <= set(events[:place])
-    assert events[place - 1].startswith(".checkpoint-") or ".checkpoint-" in "".join(events[:place])
-    assert events[place + 1 :] == ["all"]
+    index = events.index("rename")
+    assert {"weights", "state", "manifest.json"} <= set(events[:index])
+    assert events[index - 1].startswith(".checkpoint-") or ".checkpoint-" in "".join(events[:index])
+    assert events[index + 1 :] == ["all"]
 
 
 def test_full_disk(folder: Path) -> None:

@@ -39,8 +39,8 @@ def failure(url: str, folder: Path) -> str:
     ],
 )
 def test_an_address_that_is_not_valid(tmp_path: Path, url: str, reason: str) -> None:
-    wanted = "D2LBERT_HUB, where it is set, must be like https://HOST or http://HOST:PORT"
-    assert failure(url, tmp_path) == f"{url} is no valid address ({reason}), {wanted}"
+    advice = "D2LBERT_HUB, where it is set, must be like https://HOST or http://HOST:PORT"
+    assert failure(url, tmp_path) == f"{url} is no valid address ({reason}), {advice}"
 
 
 def test_a_hub_whose_address_is_not_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,10 @@ def _answers(
 def _paraphrase(train: Sequence[Any], dev: Sequence[Any], settings: Training) -> tuple[list[str], list[float]]:
     """Return labels and probabilities of paraphrase of the two reports, in both orders, and of two unlike texts."""
     questions = [Pair(ANNOUNCED, UNVEILED), Pair(UNVEILED, ANNOUNCED), Pair(ANNOUNCED, "A cat sleeps on the sofa .")]
-    answers = _answers("pair", train, dev, settings, questions)
-    return [one["label"] for one in answers], [one["probabilities"]["paraphrase"] for one in answers]
+    predictions = _answers("pair", train, dev, settings, questions)
+    return [prediction["label"] for prediction in predictions], [
+        prediction["probabilities"]["paraphrase"] for prediction in predictions
+    ]
 
 
 @pytest.mark.usefixtures("no_data")
@@ -63,5 +65,5 @@ def test_jim_is_a_person_and_amazon_an_organization(real_data: Path) -> None:
     settings = Training(epochs=4, batch_size=16, learning_rate=3e-4)
     jim = TaggedSentence(("Jim", "bought", "3000", "shares", "of", "Amazon", "in", "2006", "."))
     (answer,) = _answers("tagging", train, dev, settings, [jim])
-    found = [(entity["text"], entity["type"]) for entity in answer["entities"]]
-    assert found == [("Jim", "PER"), ("Amazon", "ORG")]
+    entities = [(entity["text"], entity["type"]) for entity in answer["entities"]]
+    assert entities == [("Jim", "PER"), ("Amazon", "ORG")]

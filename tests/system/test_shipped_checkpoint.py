@@ -51,27 +51,27 @@ def test_it_fills_gaps() -> None:
         "it was released [MASK] 2017 .": "in",
         "he was [MASK] in london .": "born",
     }
-    for text, wanted in gaps.items():
-        assert fill_masks(model, tokenizer, text, k=1)[0][0][0] == wanted, text
+    for text, expected in gaps.items():
+        assert fill_masks(model, tokenizer, text, k=1)[0][0][0] == expected, text
 
 
 def test_transformers_reads_the_same() -> None:
     transformers = pytest.importorskip("transformers")
-    ours = BertForPretraining.from_pretrained(NAME)
+    model = BertForPretraining.from_pretrained(NAME)
     reference = transformers.BertForPreTraining.from_pretrained(locate(NAME)).float().eval()
     ids = torch.tensor([WordPiece.from_pretrained(locate(NAME)).encode(TEXT, "it is long .").ids])
     with torch.no_grad():
-        expected, found = reference(input_ids=ids), ours(ids)
-    assert (expected.prediction_logits - found.token_logits).abs().max() < 1e-4
-    assert (expected.seq_relationship_logits - found.next_logits).abs().max() < 1e-4
+        expected, output = reference(input_ids=ids), model(ids)
+    assert (expected.prediction_logits - output.token_logits).abs().max() < 1e-4
+    assert (expected.seq_relationship_logits - output.next_logits).abs().max() < 1e-4
 
 
 def test_both_editions_read_the_same() -> None:
     pytest.importorskip("d2lbert.mxnet", exc_type=ImportError)
     from mxnet import nd
 
-    (ours, tokenizer), (theirs, _) = get_model(NAME), get_model(NAME, edition="mxnet")
+    (torch_model, tokenizer), (mxnet_model, _) = get_model(NAME), get_model(NAME, edition="mxnet")
     ids = tokenizer.encode(TEXT).ids
     with torch.no_grad():
-        expected = ours(torch.tensor([ids])).sequence.numpy()
-    assert np.abs(expected - theirs(nd.array([ids])).sequence.asnumpy()).max() < 1e-4
+        expected = torch_model(torch.tensor([ids])).sequence.numpy()
+    assert np.abs(expected - mxnet_model(nd.array([ids])).sequence.asnumpy()).max() < 1e-4

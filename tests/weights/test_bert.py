@@ -31,9 +31,9 @@ def test_a_missing_pooler_is_new_and_said() -> None:
     tensors = {"embeddings.LayerNorm.bias": np.zeros(2)}
     new = {"pooler.dense.bias": np.ones(2), "embeddings.LayerNorm.bias": np.ones(2)}
     with pytest.warns(UserWarning, match=r"^here has no pooler: \.pooled starts from random weights"):
-        found = with_pooler(tensors, lambda: new, "here")
-    assert found["pooler.dense.bias"] is new["pooler.dense.bias"]
-    assert found["embeddings.LayerNorm.bias"] is tensors["embeddings.LayerNorm.bias"]
+        completed = with_pooler(tensors, lambda: new, "here")
+    assert completed["pooler.dense.bias"] is new["pooler.dense.bias"]
+    assert completed["embeddings.LayerNorm.bias"] is tensors["embeddings.LayerNorm.bias"]
 
 
 def test_a_pooler_that_is_there_stays() -> None:

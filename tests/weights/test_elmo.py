@@ -33,12 +33,12 @@ def _arrays() -> dict[str, np.ndarray]:
     for direction in range(2):
         cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell0/LSTMCell"
         shapes |= {f"{cell}/W_0": (4, 4), f"{cell}/B": (4,), f"{cell}/W_P_0": (1, 2)}
-    found, first = {}, 1
+    arrays, first = {}, 1
     for name, shape in shapes.items():
         size = int(np.prod(shape))
-        found[name] = np.arange(first, first + size, dtype=np.float32).reshape(shape)
+        arrays[name] = np.arange(first, first + size, dtype=np.float32).reshape(shape)
         first += size
-    return found
+    return arrays
 
 
 def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
@@ -58,21 +58,21 @@ def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 def test_arrays_by_hand() -> None:
     arrays = _arrays()
-    found = elmo_parameters(arrays, CONFIG, _shapes(arrays), "here")
-    assert found.keys() == _shapes(arrays).keys()
+    parameters = elmo_parameters(arrays, CONFIG, _shapes(arrays), "here")
+    assert parameters.keys() == _shapes(arrays).keys()
     # Row 0 of the characters, "no word", is ours.
-    assert found["words.characters.weight"].tolist() == [[0, 0], [1, 2], [3, 4], [5, 6]]
+    assert parameters["words.characters.weight"].tolist() == [[0, 0], [1, 2], [3, 4], [5, 6]]
     # A filter: (1, width, in, out) there, (out, in, width) here.
-    assert found["words.convolutions.0.weight"][2, 1, 0] == arrays["CNN/W_cnn_0"][0, 0, 1, 2]
-    assert found["words.highways.0.gate.weight"][0, 1] == arrays["CNN_high_0/W_carry"][1, 0]
-    assert found["words.projection.weight"][1, 2] == arrays["CNN_proj/W_proj"][2, 1]
+    assert parameters["words.convolutions.0.weight"][2, 1, 0] == arrays["CNN/W_cnn_0"][0, 0, 1, 2]
+    assert parameters["words.highways.0.gate.weight"][0, 1] == arrays["CNN_high_0/W_carry"][1, 0]
+    assert parameters["words.projection.weight"][1, 2] == arrays["CNN_proj/W_proj"][2, 1]
     cell = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell"
     whole = arrays[f"{cell}/W_0"]  # (input + D, gates)
-    assert found["backward_layers.0.input.weight"].tolist() == whole[:2, [0, 2, 1, 3]].T.tolist()
-    assert found["backward_layers.0.recurrent.weight"].tolist() == whole[2:, [0, 2, 1, 3]].T.tolist()
-    entered, candidate, forget, output = arrays[f"{cell}/B"]
-    assert found["backward_layers.0.input.bias"].tolist() == [entered, forget + 1, candidate, output]
-    assert found["backward_layers.0.projection.weight"].tolist() == arrays[f"{cell}/W_P_0"].T.tolist()
+    assert parameters["backward_layers.0.input.weight"].tolist() == whole[:2, [0, 2, 1, 3]].T.tolist()
+    assert parameters["backward_layers.0.recurrent.weight"].tolist() == whole[2:, [0, 2, 1, 3]].T.tolist()
+    input_gate, candidate, forget_gate, output_gate = arrays[f"{cell}/B"]
+    assert parameters["backward_layers.0.input.bias"].tolist() == [input_gate, forget_gate + 1, candidate, output_gate]
+    assert parameters["backward_layers.0.projection.weight"].tolist() == arrays[f"{cell}/W_P_0"].T.tolist()
 
 
 def test_what_does_not_fit_is_one_line() -> None:

@@ -43,10 +43,10 @@ def test_what_is_written_is_read_in_float32_under_canonical_names(tmp_path: Path
     tensors = {"bert.pooler.dense.bias": np.array([0.5, -2.0], dtype=np.float16), "count": np.array([7])}
     write_folder(tmp_path / "model", BertConfig(hidden_size=24), tensors, {"id2label": {"0": "no"}})
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [CONFIG_FILE, WEIGHTS_FILE]
-    found = read_tensors(tmp_path / "model")
-    assert found["pooler.dense.bias"].dtype == np.float32
-    assert found["pooler.dense.bias"].tolist() == [0.5, -2.0]
-    assert found["count"].dtype == np.int64
+    loaded = read_tensors(tmp_path / "model")
+    assert loaded["pooler.dense.bias"].dtype == np.float32
+    assert loaded["pooler.dense.bias"].tolist() == [0.5, -2.0]
+    assert loaded["count"].dtype == np.int64
     config = json.loads((tmp_path / "model" / CONFIG_FILE).read_text())
     assert (config["hidden_size"], config["id2label"]) == (24, {"0": "no"})
     with safe_open(tmp_path / "model" / WEIGHTS_FILE, "numpy") as file:
@@ -79,9 +79,9 @@ def _tensors() -> dict[str, np.ndarray]:
 
 
 def test_select_takes_what_a_model_wants_under_our_names() -> None:
-    found = select(_tensors(), NAMES, SHAPES, "here")
-    assert list(found) == list(NAMES)
-    assert found["pooler.bias"].tolist() == [1, 1, 1]
+    selected = select(_tensors(), NAMES, SHAPES, "here")
+    assert list(selected) == list(NAMES)
+    assert selected["pooler.bias"].tolist() == [1, 1, 1]
 
 
 def test_select_refuses_what_does_not_fit() -> None:
@@ -105,11 +105,11 @@ def test_a_check_wants_all_and_nothing_else() -> None:
     tensors = {"a": np.zeros(2), "b": np.zeros(3)}
     check_tensors(tensors, shapes, "here")
     check_tensors({**tensors, "c": np.zeros(1)}, shapes, "here", lambda name: name == "c")
-    for wrong, found in (
+    for wrong, message in (
         ({"a": np.zeros(2)}, "here lacks 1 of 2 tensors, first 'b'"),
         ({**tensors, "c": np.zeros(1)}, "here: the weights hold 'c', which the configuration has no"),
         ({**tensors, "b": np.zeros(4)}, "here: b has shape (4,) but the configuration asks for (3,)"),
     ):
         with pytest.raises(UserError) as caught:
             check_tensors(wrong, shapes, "here")
-        assert str(caught.value).startswith(found)
+        assert str(caught.value).startswith(message)

@@ -35,13 +35,13 @@ def test_the_layout_by_hand(parameters: dict[str, np.ndarray]) -> None:
     parameters["encoder.blocks.1.attention.query.weight"] = np.array([[1, 2], [3, 4]])
     parameters["encoder.blocks.1.attention.key.weight"] = np.array([[5, 6], [7, 8]])
     parameters["encoder.blocks.1.attention.value.weight"] = np.array([[9, 10], [11, 12]])
-    found = to_hugging_face(parameters, 2)
+    tensors = to_hugging_face(parameters, 2)
     # (inputs, outputs), queries, keys and values side by side.
-    three = [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]
-    assert found["transformer.h.1.attn.c_attn.weight"].tolist() == three
-    assert found["transformer.h.0.mlp.c_fc.weight"].shape == (D, F)
-    assert found["transformer.wte.weight"] is parameters["embeddings.word.weight"]
-    assert len(found) == 4 + 2 * 12
+    qkv = [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]
+    assert tensors["transformer.h.1.attn.c_attn.weight"].tolist() == qkv
+    assert tensors["transformer.h.0.mlp.c_fc.weight"].shape == (D, F)
+    assert tensors["transformer.wte.weight"] is parameters["embeddings.word.weight"]
+    assert len(tensors) == 4 + 2 * 12
 
 
 @pytest.mark.parametrize("prefix", [PREFIX, ""])

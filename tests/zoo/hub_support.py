@@ -29,15 +29,15 @@ from d2lbert.zoo.table import ModelEntry
 
 
 class Hub:
-    """A web server that answers as the hub does.
+    """A web server that responds like the hub.
 
-    ``files`` maps paths to contents, ``asked`` keeps the names whose bytes were asked for, and ``requests`` every
-    request: its method, path and headers. The last ``missing`` bytes of an answer are not sent.
+    ``files`` maps paths to contents. ``downloaded`` lists the names of the files that were sent, ``requests`` the
+    method, path and headers of every request. The last ``missing`` bytes of a response are not sent.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.asked: list[str] = []
+        self.downloaded: list[str] = []
         self.requests: list[tuple[str, str, Message]] = []
         self.missing = 0
         hub = self
@@ -47,7 +47,7 @@ class Hub:
                 self._begin()
 
             def do_GET(self) -> None:
-                hub.asked.append(self.path.rsplit("/", 1)[-1])
+                hub.downloaded.append(self.path.rsplit("/", 1)[-1])
                 self.wfile.write(self._begin())
 
             def _begin(self) -> bytes:

@@ -36,8 +36,8 @@ FILES = ["config.json", "model.safetensors", "origin.json", "tokenizer_config.js
 @pytest.fixture
 def entry() -> ModelEntry:
     """A small model whose weights are a ``.bin``."""
-    (found,) = (entry for entry in zoo_table.entries() if entry.label == TINY)
-    return shrink(found)
+    (tiny,) = (entry for entry in zoo_table.entries() if entry.label == TINY)
+    return shrink(tiny)
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def test_processes_that_fetch_one_model_at_once(hub: Hub, entry: ModelEntry) -> 
     processes = [spawn.Process(target=fetch_at_once, args=(entry, barrier, complaints)) for _ in range(number)]
     for process in processes:
         process.start()
-    found = [complaints.get(timeout=240) for _ in processes]
+    messages = [complaints.get(timeout=240) for _ in processes]
     for process in processes:
         process.join()
-    assert found == [""] * number
-    assert hub.asked == ["vocab.txt", entry.weights]  # by one; the others found it done
+    assert messages == [""] * number
+    assert hub.downloaded == ["vocab.txt", entry.weights]  # by one; the others found it done
     assert sorted(path.name for path in hub_folder(entry).iterdir()) == FILES
 
 
@@ -91,8 +91,8 @@ def test_a_decoder_before_the_embeddings_it_shares(entry: ModelEntry, tmp_path: 
     reference = reference_model(entry)
     state = reference.state_dict()
     assert state[DECODER].data_ptr() == state[WORDS].data_ptr()
-    found = converted({DECODER: state[DECODER], **{name: state[name] for name in state if name != DECODER}}, tmp_path)
-    assert set(found) == set(state) - {DECODER}
+    tensors = converted({DECODER: state[DECODER], **{name: state[name] for name in state if name != DECODER}}, tmp_path)
+    assert set(tensors) == set(state) - {DECODER}
     (tmp_path / "config.json").write_text(json.dumps(entry.config.to_dict()))
     ids = torch.tensor([[2, 9, 7, 3]])
     expected = reference(input_ids=ids).prediction_logits
@@ -102,9 +102,9 @@ def test_a_decoder_before_the_embeddings_it_shares(entry: ModelEntry, tmp_path: 
 def test_a_decoder_of_its_own_stays(entry: ModelEntry, tmp_path: Path) -> None:
     state = dict(reference_model(entry).state_dict())
     state[DECODER] = state[DECODER] + 1
-    found = converted(state, tmp_path)
-    assert np.array_equal(found[DECODER], state[DECODER].numpy())
-    assert np.array_equal(found[WORDS], state[WORDS].numpy())
+    tensors = converted(state, tmp_path)
+    assert np.array_equal(tensors[DECODER], state[DECODER].numpy())
+    assert np.array_equal(tensors[WORDS], state[WORDS].numpy())
 
 
 def test_tensors_that_share_memory_are_all_kept(entry: ModelEntry, tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_tensors_that_share_memory_are_all_kept(entry: ModelEntry, tmp_path: Pat
     state[second] = state[first]
     query, key = (f"encoder.layer.0.attention.self.{name}.weight" for name in ("query", "key"))
     state[key] = state[query].t()  # the same address and shape, but other values
-    found = converted(state, tmp_path)
-    assert set(found) == set(state)
+    tensors = converted(state, tmp_path)
+    assert set(tensors) == set(state)
     for name, value in state.items():
-        assert np.array_equal(found[name], value.numpy()), name
+        assert np.array_equal(tensors[name], value.numpy()), name
     (tmp_path / "config.json").write_text(json.dumps(entry.config.to_dict()))
     model = BertModel.from_pretrained(tmp_path)
     assert torch.equal(model.encoder.blocks[0].attention.key.weight, state[query].t())
@@ -124,9 +124,9 @@ def test_tensors_that_share_memory_are_all_kept(entry: ModelEntry, tmp_path: Pat
 
 def test_parameters_are_tensors(tmp_path: Path) -> None:
     layer = nn.Linear(3, 2)
-    found = converted(dict(layer.named_parameters()), tmp_path)
-    assert np.array_equal(found["weight"], layer.weight.detach().numpy())
-    assert np.array_equal(found["bias"], layer.bias.detach().numpy())
+    tensors = converted(dict(layer.named_parameters()), tmp_path)
+    assert np.array_equal(tensors["weight"], layer.weight.detach().numpy())
+    assert np.array_equal(tensors["bias"], layer.bias.detach().numpy())
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_damage_anywhere_is_one_line(newer: bool, tmp_path: Path) -> None:
     generator, complaints = np.random.default_rng(3), []
     for _ in range(300):
         damaged = bytearray(whole[: int(generator.integers(len(whole) // 2, len(whole) + 1))])
-        for place in generator.integers(0, min(600, len(damaged)), 2):
-            damaged[place] = int(generator.integers(256))
+        for index in generator.integers(0, min(600, len(damaged)), 2):
+            damaged[index] = int(generator.integers(256))
         source.write_bytes(damaged)
         try:
             convert_bin(source, tmp_path / "model.safetensors")

@@ -70,15 +70,15 @@ def test_every_model_of_the_hub_equals_transformers(label: str, hub: Hub) -> Non
     publish(hub, entry, state_of(reference, gamma=label in GAMMA, prefix=label not in NO_PREFIX))
     with pytest.warns(UserWarning, match=f"no checksum of vocab.txt and {entry.weights} was known beforehand"):
         model, tokenizer = get_model(entry.name, entry.dataset)
-    assert hub.asked == ["vocab.txt", entry.weights]
+    assert hub.downloaded == ["vocab.txt", entry.weights]
     ids, segments, mask = batch_of(entry)
     expected = reference.base_model(
         input_ids=ids, token_type_ids=segments, attention_mask=mask, output_hidden_states=True
     )
-    found = model(ids, segments, mask, output_hidden_states=True)
-    for one, two in zip(expected.hidden_states, found.hidden_states, strict=True):
-        assert (one - two)[mask.bool()].abs().max() < 1e-5
-    assert (expected.pooler_output - found.pooled).abs().max() < 1e-5
+    output = model(ids, segments, mask, output_hidden_states=True)
+    for expected_states, states in zip(expected.hidden_states, output.hidden_states, strict=True):
+        assert (expected_states - states)[mask.bool()].abs().max() < 1e-5
+    assert (expected.pooler_output - output.pooled).abs().max() < 1e-5
     assert tokenizer.lowercase == entry.lowercase
     assert tokenizer.tokenize("word WORD") == (["word", "word"] if entry.lowercase else ["word", "[UNK]"])
     # The folder is one of Hugging Face's: transformers loads it, and the longest input fits.
@@ -95,9 +95,9 @@ def test_the_folder_is_one_of_hugging_face(hub: Hub) -> None:
     entry = ENTRIES[CHINESE]
     publish(hub, entry, state_of(reference_model(entry), gamma=True, prefix=True))
     model, tokenizer = quietly(CHINESE)
-    theirs = transformers.BertModel.from_pretrained(hub_folder(entry)).eval()
+    reference = transformers.BertModel.from_pretrained(hub_folder(entry)).eval()
     ids, segments, mask = batch_of(entry)
-    expected = theirs(input_ids=ids, token_type_ids=segments, attention_mask=mask)
+    expected = reference(input_ids=ids, token_type_ids=segments, attention_mask=mask)
     assert (expected.last_hidden_state - model(ids, segments, mask).sequence)[mask.bool()].abs().max() < 1e-5
     fast = transformers.BertTokenizerFast.from_pretrained(hub_folder(entry))
     assert fast("word Words w7")["input_ids"] == tokenizer.encode("word Words w7").ids
@@ -123,8 +123,8 @@ def test_mxnet_reads_the_same_folder(hub: Hub) -> None:
     torch_model, _ = quietly(entry.label)
     mxnet_model, _ = quietly(entry.label, edition="mxnet")
     ids, segments, mask = batch_of(entry)
-    found = mxnet_model(nd.array(ids.numpy()), nd.array(segments.numpy()), nd.array(mask.numpy()))
-    assert np.abs(found.pooled.asnumpy() - torch_model(ids, segments, mask).pooled.detach().numpy()).max() < 1e-5
+    output = mxnet_model(nd.array(ids.numpy()), nd.array(segments.numpy()), nd.array(mask.numpy()))
+    assert np.abs(output.pooled.asnumpy() - torch_model(ids, segments, mask).pooled.detach().numpy()).max() < 1e-5
 
 
 def test_heads_of_pretraining_come_along(hub: Hub) -> None:
@@ -136,9 +136,9 @@ def test_heads_of_pretraining_come_along(hub: Hub) -> None:
     assert "cls.predictions.decoder.weight" not in load_file(hub_folder(entry) / "model.safetensors")
     ids, segments, mask = batch_of(entry)
     expected = reference(input_ids=ids, token_type_ids=segments, attention_mask=mask)
-    found = BertForPretraining.from_pretrained(TINY)(ids, segments, mask)
-    assert (expected.prediction_logits - found.token_logits)[mask.bool()].abs().max() < 1e-5
-    assert (expected.seq_relationship_logits - found.next_logits).abs().max() < 1e-5
+    output = BertForPretraining.from_pretrained(TINY)(ids, segments, mask)
+    assert (expected.prediction_logits - output.token_logits)[mask.bool()].abs().max() < 1e-5
+    assert (expected.seq_relationship_logits - output.next_logits).abs().max() < 1e-5
 
 
 def test_a_missing_pooler_is_new_and_said(hub: Hub) -> None:
@@ -164,19 +164,19 @@ def test_a_corrected_table_corrects_the_cache(hub: Hub, monkeypatch: pytest.Monk
     monkeypatch.setattr(zoo_table, "entries", lambda: (corrected,))
     model, _ = get_model(TINY)
     assert model.config.hidden_act == "relu"
-    assert len(hub.asked) == 2
+    assert len(hub.downloaded) == 2
     newer = dataclasses.replace(entry, revision="0" * 40)
     monkeypatch.setattr(zoo_table, "entries", lambda: (newer,))
     publish(hub, newer, state_of(reference_model(entry), gamma=True, prefix=True))
     quietly(TINY)
-    assert len(hub.asked) == 4
+    assert len(hub.downloaded) == 4
 
 
 def test_without_weights_only_the_vocabulary_is_fetched(hub: Hub) -> None:
     entry = ENTRIES[CHINESE]
     publish(hub, entry, {})
     model, _ = quietly(CHINESE, pretrained=False)
-    assert hub.asked == ["vocab.txt"]
+    assert hub.downloaded == ["vocab.txt"]
     assert model.config == entry.config
 
 
@@ -193,12 +193,12 @@ def test_the_first_download_is_pinned(label: str, hub: Hub) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         get_model(label)
-    assert len(hub.asked) == 2
+    assert len(hub.downloaded) == 2
     damaged = bytearray((folder / "model.safetensors").read_bytes())
     damaged[-1] ^= 1
     (folder / "model.safetensors").write_bytes(damaged)
     again, _ = get_model(label)
-    assert hub.asked[2:] == [entry.weights]
+    assert hub.downloaded[2:] == [entry.weights]
     assert torch.equal(first.pooler.weight, again.pooler.weight)
     (folder / "model.safetensors").unlink()
     hub.put(entry, entry.weights, content[:-1] + bytes([content[-1] ^ 1]))

@@ -165,28 +165,28 @@ def test_a_server_that_keeps_silent_is_asked_once(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "READ_TIMEOUT", 0.3)
-    asked = []
+    methods = []
 
     def answer(request: Any) -> None:
-        asked.append(request.command)
+        methods.append(request.command)
         server.closing.wait(30)
 
     server.answer = answer
     assert failure(tmp_path) == f"the connection to {server.name} failed (ReadTimeout)"
-    assert asked == ["HEAD"]
+    assert methods == ["HEAD"]
 
 
 @pytest.mark.parametrize(("status", "requests"), [(401, 1), (404, 1), (429, 1), (500, 3), (503, 3)])
 def test_an_answer_without_the_file(status: int, requests: int, server: Server, tmp_path: Path) -> None:
-    asked = []
+    methods = []
 
     def answer(request: Any) -> None:
-        asked.append(request.command)
+        methods.append(request.command)
         request.send_error(status)
 
     server.answer = answer
     assert failure(tmp_path) == f"{server.name} answered {status} for {server.url}{PATH}"
-    assert len(asked) == requests
+    assert len(methods) == requests
 
 
 def test_a_server_that_recovers_is_asked_again(server: Server, tmp_path: Path) -> None:

@@ -67,24 +67,24 @@ def test_every_model_equals_transformers(label: str, hub: Hub) -> None:
     reference = serve(hub, entry)
     with pytest.warns(UserWarning, match=f"no checksum of {entry.vocabulary} and {entry.weights} was known beforehand"):
         model, tokenizer = get_model(entry.name, entry.dataset)
-    assert hub.asked == [entry.vocabulary, entry.weights]
+    assert hub.downloaded == [entry.vocabulary, entry.weights]
     assert isinstance(model, AlbertModel if entry.kind == "albert" else DistilBertModel)
     ids = torch.randint(5, entry.config.vocab_size, (2, 9), generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids)
     mask[1, 6:] = 0
     expected = reference(input_ids=ids, attention_mask=mask, output_hidden_states=True)
-    found = model(ids, mask=mask, output_hidden_states=True)
-    for one, two in zip(expected.hidden_states, found.hidden_states, strict=True):
-        assert (one - two)[mask.bool()].abs().max() < 1e-5
+    output = model(ids, mask=mask, output_hidden_states=True)
+    for expected_states, states in zip(expected.hidden_states, output.hidden_states, strict=True):
+        assert (expected_states - states)[mask.bool()].abs().max() < 1e-5
     if entry.kind == "albert":
-        assert (expected.pooler_output - found.pooled).abs().max() < 1e-5
+        assert (expected.pooler_output - output.pooled).abs().max() < 1e-5
     # The folder is one of Hugging Face's.
     folder = hub_folder(entry)
     names = ["config.json", "model.safetensors", "origin.json", "tokenizer_config.json", entry.vocabulary]
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
-    theirs = getattr(transformers, entry.config.architecture).from_pretrained(folder).eval()
-    again = theirs(input_ids=ids, attention_mask=mask).last_hidden_state
-    assert (again - found.sequence)[mask.bool()].abs().max() < 1e-5
+    reloaded = getattr(transformers, entry.config.architecture).from_pretrained(folder).eval()
+    again = reloaded(input_ids=ids, attention_mask=mask).last_hidden_state
+    assert (again - output.sequence)[mask.bool()].abs().max() < 1e-5
     text = "The river bank" if entry.kind == "albert" else "word w7"
     assert transformers.AutoTokenizer.from_pretrained(folder)(text)["input_ids"] == tokenizer.encode(text).ids
 
@@ -134,5 +134,5 @@ def test_a_damaged_tokenizer_is_fetched_again(hub: Hub) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     get_model(ALBERT)
-    assert hub.asked[2:] == ["tokenizer.json"]
+    assert hub.downloaded[2:] == ["tokenizer.json"]
     assert path.read_bytes() == whole

@@ -47,10 +47,10 @@ LABELS = [entry.label for entry in entries()]
 
 
 def test_every_promised_row_is_there_once() -> None:
-    found: dict[str, list[str]] = {}
+    datasets_of: dict[str, list[str]] = {}
     for entry in entries():
-        found.setdefault(entry.name, []).append(entry.dataset)
-    assert {name: sorted(datasets) for name, datasets in found.items()} == {
+        datasets_of.setdefault(entry.name, []).append(entry.dataset)
+    assert {name: sorted(datasets) for name, datasets in datasets_of.items()} == {
         name: sorted(datasets) for name, datasets in PROMISED.items()
     }
 
@@ -82,8 +82,8 @@ def test_names_tell_sizes_and_case(entry: ModelEntry) -> None:
         assert config.intermediate_size == 4 * config.hidden_size
     if repository := re.search(r"L-(\d+)_H-(\d+)_A-(\d+)", entry.repository):
         config = entry.config
-        found = [config.num_hidden_layers, config.hidden_size, config.num_attention_heads]
-        assert found == list(map(int, repository.groups()))
+        config_sizes = [config.num_hidden_layers, config.hidden_size, config.num_attention_heads]
+        assert config_sizes == list(map(int, repository.groups()))
     if entry.dataset.endswith("_cased"):
         assert not entry.lowercase
     if entry.dataset.endswith("_uncased"):

@@ -188,9 +188,9 @@ def pair_file(tmp_path: Path) -> Path:
 
 
 def test_pairs_from_fine_tuning_to_predictions(encoder: Path, pair_file: Path, tmp_path: Path) -> None:
-    out, both = tmp_path / "out", ["--train", pair_file, "--dev", pair_file, "--format", "mrpc"]
+    out, files = tmp_path / "out", ["--train", pair_file, "--dev", pair_file, "--format", "mrpc"]
     settings = ["--epochs", "1", "--best-by", "f1", "--layer-decay", "0.9", "--balanced", "--resume"]
-    result = run("finetune", "pair", "--model", encoder, *both, "--out", out, *settings)
+    result = run("finetune", "pair", "--model", encoder, *files, "--out", out, *settings)
     assert result.returncode == 0, result.stderr
     assert "dev f1" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pairs.txt"]
@@ -231,7 +231,7 @@ def test_tags_from_fine_tuning_to_predictions(encoder: Path, tmp_path: Path) -> 
     assert {"f1", "examples"} < set(metrics := json.loads(result.stdout.splitlines()[-1]))
     rows = [json.loads(line) for line in (out / "predictions-train.conll.jsonl").read_text().splitlines()]
     pairs = [pair for row in rows for pair in zip(row["tags"], row["example"]["tags"], strict=True)]
-    assert sum(one == two for one, two in pairs) / len(pairs) == metrics["accuracy"]
+    assert sum(predicted == expected for predicted, expected in pairs) / len(pairs) == metrics["accuracy"]
     result = run("predict", "tagging", "--model", out, "--text", "A good plot, a bad film.")
     assert len(json.loads(result.stdout)["tags"]) == 8
     train.write_text("A O\nfilm B-FILM\n")
@@ -290,15 +290,15 @@ def test_a_checkpoint_that_is_left_is_gone_on_from(encoder: Path, train_file: Pa
 
 def test_mistakes_with_pairs(encoder: Path, classifier: Path, pair_file: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
-    both = ("--train", pair_file, "--dev", pair_file)
-    assert "no column 'sentence'" in complaint("finetune", "classification", "--model", encoder, *both, *out,
+    files = ("--train", pair_file, "--dev", pair_file)
+    assert "no column 'sentence'" in complaint("finetune", "classification", "--model", encoder, *files, *out,
                                                "--format", "glue-tsv")  # fmt: skip
-    assert "unknown format" in complaint("finetune", "pair", "--model", encoder, *both, *out, "--format", "sst2")
+    assert "unknown format" in complaint("finetune", "pair", "--model", encoder, *files, *out, "--format", "sst2")
     assert "no pairs of texts" in complaint("finetune", "pair", "--model", encoder, "--train", "sst2", "--dev", "sst2",
                                             *out)  # fmt: skip
     assert "one --pair for each" in complaint("predict", "pair", "--model", classifier, "--text", "a")
     assert "leave it out" in complaint("predict", "classification", "--model", classifier, "--text", "a", "--pair", "b")
     assert "--pair is empty" in complaint("predict", "pair", "--model", classifier, "--text", "a", "--pair", " ")
-    assert "unknown score best_by" in complaint("finetune", "pair", "--model", encoder, *both, "--format", "mrpc",
+    assert "unknown score best_by" in complaint("finetune", "pair", "--model", encoder, *files, "--format", "mrpc",
                                                 *out, "--best-by", "bleu", "--epochs", "1")  # fmt: skip
     assert not (tmp_path / "out").exists()

@@ -42,8 +42,8 @@ CLASSES = {"finetune": (Training,), "pretrain": (Pretraining, PretrainingSetting
 
 def _options(command: str) -> dict[str, Any]:
     """Return what typer knows of each option, by all that may be typed for it."""
-    found = typer.main.get_command(cli.app).commands[command].params  # type: ignore[attr-defined]
-    return {name: one for one in found for name in (*one.opts, *one.secondary_opts)}
+    parameters = typer.main.get_command(cli.app).commands[command].params  # type: ignore[attr-defined]
+    return {name: parameter for parameter in parameters for name in (*parameter.opts, *parameter.secondary_opts)}
 
 
 @pytest.mark.parametrize("command", PROMISED)
@@ -56,7 +56,7 @@ def test_known_options_keep_names_and_defaults(command: str) -> None:
 
 @pytest.mark.parametrize("command", CLASSES)
 def test_every_setting_is_an_option_with_its_default_and_meaning(command: str) -> None:
-    by_field = {one.name: one for one in _options(command).values()}
+    by_field = {parameter.name: parameter for parameter in _options(command).values()}
     for settings in CLASSES[command]:
         for field in fields(settings):
             if isinstance(field.default, Settings):
@@ -83,15 +83,15 @@ def test_what_is_given_to_finetune_arrives(
     seen = []
 
     def look(*arguments: Any, **_: Any) -> None:
-        seen.extend(one for one in arguments if isinstance(one, Training))
+        seen.extend(argument for argument in arguments if isinstance(argument, Training))
         raise UserError("seen enough")
 
     monkeypatch.setattr(finetuning, "fine_tune", look)
-    given = ("--lr", "0.002", "--warmup", "0", "--no-packed", "--no-bias-correction", "--balanced")
-    command = finetune_command(encoder, train_file, tmp_path / "one", *given, "--max-length", "20")
+    flags = ("--lr", "0.002", "--warmup", "0", "--no-packed", "--no-bias-correction", "--balanced")
+    command = finetune_command(encoder, train_file, tmp_path / "one", *flags, "--max-length", "20")
     assert "seen enough" in complaint(*command)
-    wanted = {"learning_rate": 0.002, "warmup": 0, "packed": False, "bias_correction": False, "balanced": True}
-    assert seen == [Training(max_length=20, **wanted)]
+    expected = {"learning_rate": 0.002, "warmup": 0, "packed": False, "bias_correction": False, "balanced": True}
+    assert seen == [Training(max_length=20, **expected)]
     assert "seen enough" in complaint(*finetune_command(encoder, train_file, tmp_path / "two"))
     assert seen[1] == Training()
 
@@ -100,16 +100,16 @@ def test_what_is_given_to_pretrain_arrives(root: Path, tmp_path: Path, monkeypat
     seen = []
 
     def look(*arguments: Any) -> None:
-        seen.extend(one for one in arguments if isinstance(one, Pretraining | PretrainingSettings))
+        seen.extend(argument for argument in arguments if isinstance(argument, Pretraining | PretrainingSettings))
         raise UserError("seen enough")
 
     monkeypatch.setattr(pretrain, "_trainer", look)
     corpus = str(root / "data" / "samples" / "wikipedia_en" / "dev.txt")
     start = ("pretrain", "--corpus", corpus, "--vocab-size", "200", "--out", str(tmp_path / "out"))
-    given = ("--seed", "7", "--masking-share", "0.3", "--short-share", "0", "--compile", "--clip", "2", "--window", "3")
-    assert "seen enough" in run(*start, *given).stderr
+    flags = ("--seed", "7", "--masking-share", "0.3", "--short-share", "0", "--compile", "--clip", "2", "--window", "3")
+    assert "seen enough" in run(*start, *flags).stderr
     examples = PretrainingSettings(seed=7, rates=MaskingRates(chosen=0.3), short_share=0.0, window=3)
-    assert {type(one): one for one in seen} == {
+    assert {type(argument): argument for argument in seen} == {
         Pretraining: Pretraining(seed=7, compiled=True, clip=2.0),
         PretrainingSettings: examples,
     }
@@ -121,9 +121,11 @@ def test_a_number_that_cannot_be_is_one_line(command: str, tmp_path: Path) -> No
         "finetune": ("classification", "--model", "minilm", "--train", "sst2", "--dev", "sst2"),
         "pretrain": ("--corpus", "nowhere"),
     }[command]
-    of_fields = {field.name: one.kind for one in CLASSES[command] for field in fields(one)}
-    numbers = {name: one for name, one in _options(command).items() if type(one.default) in (int, float)}
-    checked = {name: one for name, one in numbers.items() if one.name in of_fields}
+    of_fields = {field.name: settings.kind for settings in CLASSES[command] for field in fields(settings)}
+    numbers = {
+        name: parameter for name, parameter in _options(command).items() if type(parameter.default) in (int, float)
+    }
+    checked = {name: parameter for name, parameter in numbers.items() if parameter.name in of_fields}
     assert len(checked) >= 8
     for name, option in checked.items():
         line = complaint(command, *start, "--out", tmp_path / "out", name, "-1")

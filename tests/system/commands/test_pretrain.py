@@ -90,18 +90,18 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
     return {name: value for path in folder.iterdir() for name, value in load_file(path).items()}
 
 
-def _assert_same(one: Path, two: Path) -> None:
+def _assert_same(first_out: Path, second_out: Path) -> None:
     for name in FILES:
-        assert (one / name).read_bytes() == (two / name).read_bytes(), name
-    folders = [sorted((out / "checkpoints").iterdir()) for out in (one, two)]
+        assert (first_out / name).read_bytes() == (second_out / name).read_bytes(), name
+    folders = [sorted((out / "checkpoints").iterdir()) for out in (first_out, second_out)]
     assert [path.name for path in folders[0]] == [path.name for path in folders[1]]
     for first, second in zip(*folders, strict=True):
         for name in ("model.safetensors", "config.json", "state.json", "vocab.txt"):
             assert (first / name).read_bytes() == (second / name).read_bytes(), name
-        found, expected = (_tensors(folder / "state") for folder in (first, second))
-        assert found.keys() == expected.keys()
-        assert all(np.array_equal(found[name], expected[name]) for name in expected), first.name
-    assert _log(one) == _log(two)
+        tensors, expected = (_tensors(folder / "state") for folder in (first, second))
+        assert tensors.keys() == expected.keys()
+        assert all(np.array_equal(tensors[name], expected[name]) for name in expected), first.name
+    assert _log(first_out) == _log(second_out)
 
 
 @pytest.mark.slow
@@ -238,8 +238,8 @@ def test_mistakes_are_one_line(
     (tmp_path / "empty.txt").write_text("")
     assert "holds no text" in complaint("--corpus", tmp_path / "empty.txt", *out)
     (tmp_path / "one.txt").write_text("One document only. It has two sentences.\n")
-    one = ("--corpus", tmp_path / "one.txt", *out, "--resume", "--dev-share", "0", "--vocab-size", "100")
-    assert "needs two documents of two sentences" in complaint(*one)
+    single = ("--corpus", tmp_path / "one.txt", *out, "--resume", "--dev-share", "0", "--vocab-size", "100")
+    assert "needs two documents of two sentences" in complaint(*single)
 
 
 @pytest.mark.slow

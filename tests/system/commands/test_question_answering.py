@@ -35,8 +35,8 @@ def question_file(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def trained(encoder: Path, question_file: Path, folder: Path) -> Path:
     out = folder / "trained"
-    both = ("--train", question_file, "--dev", question_file)
-    result = run("finetune", "question_answering", "--model", encoder, *both, "--out", out, "--resume", *SMALL)
+    data_options = ("--train", question_file, "--dev", question_file)
+    result = run("finetune", "question_answering", "--model", encoder, *data_options, "--out", out, "--resume", *SMALL)
     assert result.returncode == 0, result.stderr
     assert "dev f1" in result.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["questions.json", "trained"]  # no checkpoint is left
@@ -70,11 +70,11 @@ def test_every_answer_is_written(trained: Path, question_file: Path, tmp_path: P
 def test_predict_asks_a_text(trained: Path) -> None:
     text = "AMLC 2019  is held in Seattle."
     result = run("predict", "question_answering", "--model", trained, "--text", text, "--pair", "Where is AMLC held?")
-    answer = json.loads(result.stdout)
-    assert (answer["text"], answer["pair"]) == (text, "Where is AMLC held?")
-    assert {one["answer"] for one in answer["n_best"]} >= {"", answer["answer"]}
-    assert all(one["answer"] in text for one in answer["n_best"])
-    assert sum(one["probability"] for one in answer["n_best"]) <= 1 + 1e-6
+    prediction = json.loads(result.stdout)
+    assert (prediction["text"], prediction["pair"]) == (text, "Where is AMLC held?")
+    assert {entry["answer"] for entry in prediction["n_best"]} >= {"", prediction["answer"]}
+    assert all(entry["answer"] in text for entry in prediction["n_best"])
+    assert sum(entry["probability"] for entry in prediction["n_best"]) <= 1 + 1e-6
 
 
 def test_samples_of_squad_1(encoder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def exercises() -> list[tuple[str, str, str]]:
     """(name, solution, check) of every coded exercise."""
-    found = []
+    parameters = []
     for path in sorted((ROOT / "chapters").rglob("*.ipynb")):
         solution = None
         for cell in nbformat.read(path, as_version=4).cells:
@@ -22,10 +22,10 @@ def exercises() -> list[tuple[str, str, str]]:
                 solution = cell.source
             elif cell.cell_type == "code" and "check" in tags(cell):
                 assert solution is not None, f"{path.stem}: a check without a solution"
-                number = sum(name.startswith(f"{path.stem}-") for name, _, _ in found) + 1
-                found.append((f"{path.stem}-{number}", solution, cell.source))
+                number = sum(name.startswith(f"{path.stem}-") for name, _, _ in parameters) + 1
+                parameters.append((f"{path.stem}-{number}", solution, cell.source))
                 solution = None
-    return found
+    return parameters
 
 
 def stub(solution: str) -> str:

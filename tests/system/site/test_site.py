@@ -47,12 +47,12 @@ def test_every_page_is_whole(driver: webdriver.Chrome, site: Path) -> None:
     assert len(pages) > len(list((ROOT / "chapters").rglob("*.ipynb")))
     with served(site) as address:
         problems = {str(page): inspect(driver, f"{address}/{page}") for page in pages}
-    assert not {page: found for page, found in problems.items() if found}
+    assert not {page: messages for page, messages in problems.items() if messages}
 
 
 def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
     broken = []
-    for page in (found for found in site.rglob("*.html") if "_static" not in found.parts):
+    for page in (path for path in site.rglob("*.html") if "_static" not in path.parts):
         for target in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text(encoding="utf-8")):
             if not re.match(r"[a-z]+:|//", target) and not (page.parent / unquote(target)).exists():
                 broken.append(f"{page.relative_to(site)}: {target}")
@@ -70,10 +70,10 @@ def test_chapters_can_be_opened_on_colab_and_binder(site: Path) -> None:
 def test_search_finds_a_word(driver: webdriver.Chrome, site: Path) -> None:
     with served(site) as address:
         driver.get(f"{address}/search.html?q=attention")
-        found = WebDriverWait(driver, 30).until(
+        results = WebDriverWait(driver, 30).until(
             lambda page: page.find_elements(By.CSS_SELECTOR, "#search-results li a")
         )
-        assert len(found) >= 2
+        assert len(results) >= 2
 
 
 def test_dark_mode_can_be_chosen(driver: webdriver.Chrome, site: Path) -> None:
@@ -110,7 +110,7 @@ def test_bad_page_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, p
     shutil.copy(ROOT / "site" / "extra" / "mathjax" / "tex-mml-chtml.js", tmp_path)
     (tmp_path / "page.html").write_text(GOOD.replace("<article><p>Hello</p></article>", page))
     with served(tmp_path) as address:
-        assert any(problem in found for found in inspect(driver, f"{address}/page.html"))
+        assert any(problem in message for message in inspect(driver, f"{address}/page.html"))
 
 
 def test_good_page_passes(driver: webdriver.Chrome, tmp_path: Path) -> None:
