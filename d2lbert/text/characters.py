@@ -62,7 +62,7 @@ class CharacterVocabulary:
 # The ids of ELMo's characters: bytes 0 to 255, then these markers. In the arrays below all are one higher, so that 0
 # can mean "no word here".
 WORD_BEGIN, WORD_END, NO_CHARACTER = 258, 259, 260
-SENTENCE_BEGIN, SENTENCE_END = "<S>", "</S>"  # stand for one character each, which no text can hold
+SENTENCE_BEGIN, SENTENCE_END = "<S>", "</S>"  # each is a single character that no text can contain
 _MARKERS = {SENTENCE_BEGIN: [256], SENTENCE_END: [257]}
 
 

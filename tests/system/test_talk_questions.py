@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from d2lbert import get_model
-from d2lbert.data.facts import TALKS, write_facts
+from d2lbert.data.facts import TALKS, generate_facts
 from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.text import WordPiece
 from d2lbert.torch.heads import BertForQuestionAnswering
@@ -22,7 +22,7 @@ SETTINGS = Training(epochs=2, batch_size=8, learning_rate=3e-4, max_length=96)
 def trained() -> tuple[BertForQuestionAnswering, WordPiece, float]:
     """A model, its tokenizer, and its F1 on facts about people whom it never met."""
     chance = np.random.default_rng(0)
-    train, dev = write_facts(400, chance), write_facts(80, chance, unseen=True)
+    train, dev = generate_facts(400, chance), generate_facts(80, chance, unseen=True)
     encoder, tokenizer = get_model("minilm")
     seed_everything(0)  # here, as in the chapter: the head's first weights decide how much is learned in two epochs
     model = BertForQuestionAnswering(encoder)

@@ -20,7 +20,11 @@ from d2lbert.text import MASK, SPECIAL_TOKENS, WordPiece
 
 @dataclass(frozen=True)
 class MaskingRates(Settings):
-    """How many tokens are chosen, and how they are hidden. A token neither masked nor replaced stays the same."""
+    """How many tokens are chosen, and how they are hidden. A token neither masked nor replaced stays the same.
+
+    Raises:
+        UserError: a value is outside its range, or ``masked`` and ``replaced`` add up to more than 1.
+    """
 
     kind: ClassVar[str] = "masking"
 

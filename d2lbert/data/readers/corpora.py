@@ -17,7 +17,11 @@ from d2lbert.errors import UserError
 
 
 def paragraphs(path: str | Path) -> Iterator[Document]:
-    """Read plain text: a paragraph per line, a blank line between documents (``.txt``, ``.txt.gz``, ``.txt.xz``)."""
+    """Read plain text: a paragraph per line, a blank line between documents (``.txt``, ``.txt.gz``, ``.txt.xz``).
+
+    Raises:
+        UserError: the file is missing, damaged or not UTF-8.
+    """
     collected: list[str] = []
     for _, line in lines(path):
         text = line.strip()

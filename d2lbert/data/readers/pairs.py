@@ -77,7 +77,11 @@ def sick_relatedness(path: str | Path) -> Iterator[ScoredPair]:
 
 
 def stsb(path: str | Path) -> Iterator[ScoredPair]:
-    """Read the STS benchmark as CSV: two texts and a score from 0 to 5, no header."""
+    """Read the STS benchmark as CSV: two texts and a score from 0 to 5, no header.
+
+    Raises:
+        UserError: the file cannot be read, or a line has another layout, an empty text or no finite score.
+    """
     for number, row in csv_rows(path):
         if len(row) != 3:
             raise fault(path, number, f"{count_columns(row)} where two texts and a score are wanted", "mend the line")

@@ -26,7 +26,11 @@ ACCEPTABILITY = ("unacceptable", "acceptable")
 
 
 def sst2(path: str | Path, labels: Sequence[str] | None = SENTIMENTS) -> Iterator[Sentence]:
-    """Read ``text TAB label`` lines without a header: the whole sentences of SST-2."""
+    """Read ``text TAB label`` lines without a header: the whole sentences of SST-2.
+
+    Raises:
+        UserError: the file cannot be read, or a line has another layout, an empty text or an unknown label.
+    """
     for number, line in nonblank_lines(path):
         columns = line.split("\t")
         if len(columns) != 2:
@@ -47,7 +51,11 @@ def glue_tsv(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[
 
 
 def cola(path: str | Path, labels: Sequence[str] | None = ACCEPTABILITY) -> Iterator[Sentence]:
-    """Read CoLA: ``source TAB label TAB the source's mark TAB sentence``, no header (Warstadt et al. 2019)."""
+    """Read CoLA: ``source TAB label TAB the source's mark TAB sentence``, no header (Warstadt et al. 2019).
+
+    Raises:
+        UserError: the file cannot be read, or a line has another layout, an empty text or an unknown label.
+    """
     for number, row in tab_rows(path):
         if len(row) != 4:
             raise fault(path, number, f"{count_columns(row)} where 4 are wanted", "separate them by one TAB")

@@ -36,7 +36,11 @@ def analogies(path: str | Path) -> Iterator[Analogy]:
 
 
 def word_pairs(path: str | Path) -> Iterator[WordPair]:
-    """Read ``word word score`` lines. The source is the file's name without ``EN-`` and ``.txt``."""
+    """Read ``word word score`` lines. The source is the file's name without ``EN-`` and ``.txt``.
+
+    Raises:
+        UserError: the file cannot be read, or a line has another layout or no finite score.
+    """
     source = Path(path).name.removeprefix("EN-").removesuffix(".txt")
     for number, line in nonblank_lines(path):
         columns = line.split()
