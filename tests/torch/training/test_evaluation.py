@@ -120,13 +120,13 @@ def test_dropout_is_off_and_nothing_is_kept_for_a_gradient() -> None:
 def test_scores_and_answers_by_hand() -> None:
     examples = [
         Sentence("good film", "positive"),
+        Sentence("good", "positive"),
         Sentence("bad plot the film", "negative"),
         Sentence("fine", "positive"),
-        Sentence("good", "positive"),
     ]
     scores, answers = evaluate(GoodIsPositive(), TASK, TOKENIZER, examples)
     assert scores["accuracy"] == 0.75
-    assert [answer["label"] for answer in answers] == ["positive", "negative", "negative", "positive"]
+    assert [answer["label"] for answer in answers] == ["positive", "positive", "negative", "negative"]
     assert answers == predict(GoodIsPositive(), TASK, TOKENIZER, [Sentence(one.text) for one in examples])
     assert list(answers[0]["probabilities"].values()) == pytest.approx([0.25, 0.75])
 

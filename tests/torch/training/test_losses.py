@@ -43,11 +43,6 @@ def test_the_right_choice_among_those_of_its_question() -> None:
     assert float(through) == float(right)
 
 
-def test_texts_that_belong_to_no_question_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="split_sizes"):
-        choice_loss(torch.zeros(5), [_one_hot(0, 2), _one_hot(0, 2)])
-
-
 def test_first_and_last_token_among_those_of_their_text() -> None:
     """Neither the padding of the shorter text nor the tokens of another take a part of the probability."""
     logits = torch.zeros(10, 2)
