@@ -12,7 +12,7 @@ def test_the_nearest_names_come_first() -> None:
 
 
 def test_where_none_is_near_all_are_listed_in_order() -> None:
-    assert str(unknown_name("task", "zzz", {"pair", "tagging"})) == "unknown task 'zzz': known names: pair, tagging"
+    assert str(unknown_name("task", "zzz", ["tagging", "pair"])) == "unknown task 'zzz': known names: pair, tagging"
 
 
 def test_three_suggestions_are_enough() -> None:
