@@ -155,5 +155,5 @@ def test_an_output_layer_of_its_own_is_caught() -> None:
 
 def test_queries_keys_and_values_in_another_order_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     order = ("attention.key", "attention.query", "attention.value")
-    monkeypatch.setattr(weights_gpt, "_THREE", order)
+    monkeypatch.setattr(weights_gpt, "_QKV", order)
     assert _largest_difference() > TOLERANCE

@@ -90,7 +90,7 @@ def test_a_model_comes_back_ready_for_use(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     save_model(_Model(_Config(4, 5)), tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"inputs": 4, "outputs": 6}))
-    with pytest.raises(UserError, match=r"layer\.weight is \(5, 4\) in the weights and \(6, 4\) by config\.json"):
+    with pytest.raises(UserError, match=r"layer\.weight has shape \(5, 4\) but the configuration asks for \(6, 4\)"):
         load_model(_Model, _Config, tmp_path)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"no model\.safetensors in"):
@@ -128,7 +128,7 @@ def test_only_what_is_named_is_loaded() -> None:
     ("change", "message"),
     [
         ({"theirs.bias": None}, r"^here lacks 1 of 2 tensors, first 'theirs\.bias'"),
-        ({"theirs.bias": np.zeros(3)}, r"^here: theirs\.bias has shape \(3,\) but config\.json asks for \(2,\)"),
+        ({"theirs.bias": np.zeros(3)}, r"^here: theirs\.bias has shape \(3,\) but the configuration asks for \(2,\)"),
     ],
 )
 def test_named_tensors_that_do_not_fit_change_nothing(change: dict[str, np.ndarray | None], message: str) -> None:

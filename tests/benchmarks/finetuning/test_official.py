@@ -45,7 +45,7 @@ def test_a_file_comes_out_of_its_archive_and_is_downloaded_once(hub: Hub, tmp_pa
         assert path.read_text() == RTE
         assert path.parent == tmp_path / "new"
         assert len(digest) == 64
-    assert hub.asked == ["RTE.zip"]
+    assert hub.downloaded == ["RTE.zip"]
 
 
 def test_broken_lines_of_a_published_file_are_left_out_and_counted(

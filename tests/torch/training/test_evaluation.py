@@ -17,8 +17,8 @@ from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.training.evaluation import (
-    arrange,
     check_lengths,
+    collate,
     compute_logits,
     compute_outputs,
     evaluate,
@@ -162,7 +162,7 @@ def test_the_longest_of_all_texts_counts_and_as_many_as_positions_are_fine() -> 
 
 
 def test_rows_hold_several_texts_or_one() -> None:
-    packed, padded = arrange(_encodings(), TOKENIZER), arrange(_encodings(), TOKENIZER, packed=False)
+    packed, padded = collate(_encodings(), TOKENIZER), collate(_encodings(), TOKENIZER, packed=False)
     assert (packed.packed, padded.packed) == (True, False)
     assert len(padded.token_ids) == 6 > len(packed.token_ids)
     assert packed.num_tokens == padded.num_tokens == sum(len(encoding) for encoding in _encodings())
