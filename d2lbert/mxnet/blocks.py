@@ -52,9 +52,9 @@ def shared_names(block: gluon.Block) -> dict[str, gluon.Parameter]:
     gamma and beta in MXNet, weight and bias in PyTorch and in Hugging Face's files.
     """
     greek = {"gamma": "weight", "beta": "bias"}
-    found: dict[str, gluon.Parameter] = {}
+    parameters: dict[str, gluon.Parameter] = {}
     for name, parameter in block._collect_params_with_prefix().items():
         path, _, kind = name.rpartition(".")
-        if parameter.grad_req != "null" and not any(parameter is other for other in found.values()):
-            found[f"{path}.{greek.get(kind, kind)}"] = parameter
-    return found
+        if parameter.grad_req != "null" and not any(parameter is other for other in parameters.values()):
+            parameters[f"{path}.{greek.get(kind, kind)}"] = parameter
+    return parameters

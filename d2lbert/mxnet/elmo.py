@@ -54,13 +54,13 @@ class CharacterCnn(gluon.Block):
     def forward(self, char_ids: np.ndarray) -> nd.NDArray:
         """Map the characters (B, T, W) of words to vectors (B, T, D)."""
         # A text repeats its words, and a vector depends on the word alone: each different word is computed once.
-        words, places = np.unique(char_ids.reshape(-1, char_ids.shape[-1]), axis=0, return_inverse=True)  # (U, W)
+        words, positions = np.unique(char_ids.reshape(-1, char_ids.shape[-1]), axis=0, return_inverse=True)  # (U, W)
         x = self.characters(nd.array(words, dtype="int32")).transpose((0, 2, 1))  # (U, characters' size, W)
-        found = [nd.Activation(_largest(convolve(x)), self.activation) for convolve in self.convolutions]
-        x = nd.concat(*found, dim=-1)
+        pooled = [nd.Activation(_largest(convolve(x)), self.activation) for convolve in self.convolutions]
+        x = nd.concat(*pooled, dim=-1)
         for highway in self.highways:
             x = highway(x)
-        rows = nd.array(places.reshape(-1), dtype="int32")
+        rows = nd.array(positions.reshape(-1), dtype="int32")
         return self.projection(x).take(rows).reshape((*char_ids.shape[:-1], -1))
 
 
@@ -96,12 +96,12 @@ class ProjectedLstm(gluon.Block):
         Args:
             x: (B, T, input size).  mask: (B, T).  state: where to begin; zeros by default.
         """
-        gates_of_x = self.input(x)  # (B, T, 4 C), all places at once
+        gates_of_x = self.input(x)  # (B, T, 4 C), all positions at once
         hidden, cell = state or tuple(nd.zeros((len(mask), size)) for size in self.sizes)
         outputs = []
-        for place in range(mask.shape[1]):
-            keep = nd.array(mask[:, place, None], dtype="float32")  # (B, 1)
-            gates = gates_of_x[:, place] + self.recurrent(hidden)
+        for position in range(mask.shape[1]):
+            keep = nd.array(mask[:, position, None], dtype="float32")  # (B, 1)
+            gates = gates_of_x[:, position] + self.recurrent(hidden)
             i, f, g, o = gates.split(num_outputs=4, axis=-1)  # (B, C) each
             new_cell = nd.sigmoid(i) * nd.tanh(g) + nd.sigmoid(f) * cell
             new_cell = new_cell.clip(-self.cell_clip, self.cell_clip)
@@ -142,14 +142,14 @@ class Elmo(gluon.Block):
         words = self.words(char_ids) * nd.array(mask[..., None], dtype="float32")  # (B, T, D)
         count = self.config.num_layers
         begin = list(state) if state is not None else [None] * (2 * count)
-        ahead, ahead_state = self._run(self.forward_layers, words, mask, begin[:count])
-        turned, back_state = self._run(self.backward_layers, turn(words, mask), mask, begin[count:])
-        back = [turn(x, mask) for x in turned]
+        ahead, ahead_state = self.run_layers(self.forward_layers, words, mask, begin[:count])
+        reversed_outputs, back_state = self.run_layers(self.backward_layers, reverse(words, mask), mask, begin[count:])
+        back = [reverse(x, mask) for x in reversed_outputs]
         layers = [nd.concat(words, words, dim=-1)]
         layers += [nd.concat(*pair, dim=-1) for pair in zip(ahead, back, strict=True)]  # (B, T, 2 D)
         return ElmoOutput(tuple(layers), mask, (*ahead_state, *back_state))
 
-    def _run(
+    def run_layers(
         self, stack: nn.Sequential, x: nd.NDArray, mask: np.ndarray, begin: Sequence[State | None]
     ) -> tuple[list[nd.NDArray], list[State]]:
         """Return the output (B, T, D) and the last state of each layer of one direction."""
@@ -214,7 +214,7 @@ class Elmo(gluon.Block):
         return [layers[:, row, 1 : len(sentence) + 1] for row, sentence in enumerate(sentences)]
 
 
-def turn(x: nd.NDArray, mask: np.ndarray) -> nd.NDArray:
+def reverse(x: nd.NDArray, mask: np.ndarray) -> nd.NDArray:
     """Reverse the order of each row's words (B, T, D); the padding stays at the end."""
     lengths = nd.array(mask.sum(axis=1), dtype="float32")
     return nd.SequenceReverse(x.swapaxes(0, 1), lengths, use_sequence_length=True).swapaxes(0, 1)

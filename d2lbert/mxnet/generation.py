@@ -20,10 +20,10 @@ def next_token_distribution(scores: np.ndarray, sampling: Sampling) -> np.ndarra
         scores: (N, V), logits or log probabilities of the next token, an array of NumPy.
         sampling: temperature first, then top-k, then top-p.
     """
-    found = np.zeros(scores.shape)
+    distribution = np.zeros(scores.shape)
     if sampling.temperature == 0:
-        np.put_along_axis(found, scores.argmax(axis=-1)[:, None], 1.0, axis=-1)
-        return found
+        np.put_along_axis(distribution, scores.argmax(axis=-1)[:, None], 1.0, axis=-1)
+        return distribution
     tokens = (-scores).argsort(axis=-1, kind="stable")  # the most probable first
     scaled = np.take_along_axis(scores, tokens, axis=-1).astype(np.float64) / sampling.temperature
     probabilities = np.exp(scaled - scaled[:, :1])
@@ -35,5 +35,5 @@ def next_token_distribution(scores: np.ndarray, sampling: Sampling) -> np.ndarra
     before = probabilities.cumsum(axis=-1) - probabilities
     probabilities *= before < sampling.top_p
     probabilities /= probabilities.sum(axis=-1, keepdims=True)
-    np.put_along_axis(found, tokens, probabilities, axis=-1)
-    return found
+    np.put_along_axis(distribution, tokens, probabilities, axis=-1)
+    return distribution

@@ -3,7 +3,7 @@
 The sizes, the order of the layers and the weights are those of GPT-2. This edition scores whole texts; the cache of the
 PyTorch edition, which grows with every step, has no place in a recorded graph, and a text is read anew for each token.
 
-Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vocabulary, P places
+Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vocabulary, P positions
 where a token is to be predicted, N texts that are being written.
 """
 
@@ -152,21 +152,21 @@ class Gpt(HuggingFaceFolder):
         self._check_length(max(map(len, prompts), default=0) + max_length - 1)
         if not prompts or not all(map(len, prompts)):
             raise UserError("a prompt must end in a token: give at least one")
-        chosen = sampling or Sampling(temperature=0)
-        generator = np.random.default_rng(chosen.seed)
-        found = [Hypothesis(score=0.0) for _ in prompts]
+        settings = sampling or Sampling(temperature=0)
+        generator = np.random.default_rng(settings.seed)
+        hypotheses = [Hypothesis(score=0.0) for _ in prompts]
         for _ in range(max_length):
-            unfinished = [number for number, hypothesis in enumerate(found) if not hypothesis.ended]
+            unfinished = [index for index, hypothesis in enumerate(hypotheses) if not hypothesis.ended]
             if not unfinished:
                 break
-            steps = self._next_token([[*prompts[number], *found[number].ids] for number in unfinished])  # (N, V)
-            for number, step, row in zip(unfinished, steps, next_token_distribution(steps, chosen), strict=True):
+            steps = self._next_token([[*prompts[index], *hypotheses[index].ids] for index in unfinished])  # (N, V)
+            for index, step, row in zip(unfinished, steps, next_token_distribution(steps, settings), strict=True):
                 token = int(generator.choice(len(row), p=row))
-                found[number].score += float(step[token])
-                found[number].ended = token == self.config.eos_token_id
-                if not found[number].ended:
-                    found[number].ids.append(token)
-        return found
+                hypotheses[index].score += float(step[token])
+                hypotheses[index].ended = token == self.config.eos_token_id
+                if not hypotheses[index].ended:
+                    hypotheses[index].ids.append(token)
+        return hypotheses
 
     def _next_token(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the log probabilities (N, V) of the token that follows each of N texts."""

@@ -84,16 +84,16 @@ class _RecurrentLayers(gluon.Block):
             getattr(self, f"{kind}_{name}").data(x.context) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
         rows = _GATES[self.cell] * self.hidden_size
-        of_x = nd.FullyConnected(x, weight_ih, bias_ih, num_hidden=rows, flatten=False)  # all places at once
-        places = range(x.shape[1])
+        of_x = nd.FullyConnected(x, weight_ih, bias_ih, num_hidden=rows, flatten=False)  # all positions at once
+        positions = range(x.shape[1])
         outputs: dict[int, Tensor] = {}
-        for place in reversed(places) if name.endswith("_reverse") else places:
-            keep = mask[:, place].expand_dims(1)  # (B, 1)
+        for position in reversed(positions) if name.endswith("_reverse") else positions:
+            keep = mask[:, position].expand_dims(1)  # (B, 1)
             of_state = nd.FullyConnected(state[0], weight_hh, bias_hh, num_hidden=rows)
-            new = (_gru if self.cell == "gru" else _lstm)(of_x[:, place], of_state, state)
+            new = (_gru if self.cell == "gru" else _lstm)(of_x[:, position], of_state, state)
             state = tuple(keep * one + (1 - keep) * before for one, before in zip(new, state, strict=True))
-            outputs[place] = keep * new[0]
-        return nd.stack(*(outputs[place] for place in places), axis=1), state
+            outputs[position] = keep * new[0]
+        return nd.stack(*(outputs[position] for position in positions), axis=1), state
 
 
 def _gru(of_x: Tensor, of_state: Tensor, state: Recurrent) -> Recurrent:
@@ -154,12 +154,12 @@ class Seq2Seq(gluon.Block):
         context = state[0][-1].expand_dims(1)  # (B, 1, D): all that a decoder without attention knows of the source
         embedded = self.dropout(self.target_embedding(target_ids))  # (B, L, E)
         outputs, contexts, weights = [], [], []
-        for place in range(target_ids.shape[1]):
+        for position in range(target_ids.shape[1]):
             if self.attention is not None:
                 query = state[0][-1].expand_dims(1)  # (B, 1, D): the decoder's state before the step
                 context, looks = self.attention(query, memory, memory, source_mask)
                 weights.append(looks)
-            x = nd.concat(embedded[:, place : place + 1], context, dim=-1)
+            x = nd.concat(embedded[:, position : position + 1], context, dim=-1)
             hidden, state = self.decoder(x, None, state)
             outputs.append(hidden)
             contexts.append(context)

@@ -51,12 +51,12 @@ class CharacterCnn(nn.Module):
     def forward(self, char_ids: Tensor) -> Tensor:
         """Map the characters (B, T, W) of words to vectors (B, T, D)."""
         # A text repeats its words, and a vector depends on the word alone: each different word is computed once.
-        words, places = torch.unique(char_ids.flatten(0, -2), dim=0, return_inverse=True)  # (U, W), (B * T,)
+        words, positions = torch.unique(char_ids.flatten(0, -2), dim=0, return_inverse=True)  # (U, W), (B * T,)
         x = self.characters(words).transpose(1, 2)  # (U, characters' size, W)
         x = torch.cat([self.activation(convolve(x).amax(dim=-1)) for convolve in self.convolutions], dim=-1)
         for highway in self.highways:
             x = highway(x)
-        return self.projection(x)[places].view(*char_ids.shape[:-1], -1)
+        return self.projection(x)[positions].view(*char_ids.shape[:-1], -1)
 
 
 class ProjectedLstm(nn.Module):
@@ -88,14 +88,14 @@ class ProjectedLstm(nn.Module):
         Args:
             x: (B, T, input size).  mask: (B, T).  state: where to begin; zeros by default.
         """
-        gates_of_x = self.input(x)  # (B, T, 4 C), all places at once
+        gates_of_x = self.input(x)  # (B, T, 4 C), all positions at once
         if state is None:
             state = x.new_zeros(len(x), self.projection.out_features), x.new_zeros(len(x), self.projection.in_features)
         hidden, cell = state
         outputs = []
-        for place in range(x.shape[1]):
-            keep = mask[:, place, None]  # (B, 1)
-            i, f, g, o = (gates_of_x[:, place] + self.recurrent(hidden)).chunk(4, dim=-1)  # (B, C) each
+        for position in range(x.shape[1]):
+            keep = mask[:, position, None]  # (B, 1)
+            i, f, g, o = (gates_of_x[:, position] + self.recurrent(hidden)).chunk(4, dim=-1)  # (B, C) each
             new_cell = torch.sigmoid(i) * torch.tanh(g) + torch.sigmoid(f) * cell
             new_cell = new_cell.clamp(-self.cell_clip, self.cell_clip)
             new_hidden = self.projection(torch.sigmoid(o) * torch.tanh(new_cell))
@@ -131,14 +131,14 @@ class Elmo(nn.Module):
         words = self.words(char_ids) * mask.unsqueeze(-1)  # (B, T, D)
         count = self.config.num_layers
         begin = list(state) if state is not None else [None] * (2 * count)
-        ahead, ahead_state = self._run(self.forward_layers, words, mask, begin[:count])
-        turned, back_state = self._run(self.backward_layers, turn(words, mask), mask, begin[count:])
-        back = [turn(x, mask) for x in turned]
+        ahead, ahead_state = self.run_layers(self.forward_layers, words, mask, begin[:count])
+        reversed_outputs, back_state = self.run_layers(self.backward_layers, reverse(words, mask), mask, begin[count:])
+        back = [reverse(x, mask) for x in reversed_outputs]
         layers = [torch.cat([words, words], dim=-1)]
         layers += [torch.cat(pair, dim=-1) for pair in zip(ahead, back, strict=True)]  # (B, T, 2 D)
         return ElmoOutput(tuple(layers), mask, (*ahead_state, *back_state))
 
-    def _run(
+    def run_layers(
         self, stack: nn.ModuleList, x: Tensor, mask: Tensor, begin: Sequence[State | None]
     ) -> tuple[list[Tensor], list[State]]:
         """Return the output (B, T, D) and the last state of each layer of one direction."""
@@ -196,11 +196,11 @@ class Elmo(nn.Module):
         return [layers[:, row, 1 : len(sentence) + 1] for row, sentence in enumerate(sentences)]
 
 
-def turn(x: Tensor, mask: Tensor) -> Tensor:
+def reverse(x: Tensor, mask: Tensor) -> Tensor:
     """Reverse the order of each row's words (B, T, D); the padding stays at the end."""
     lengths = mask.sum(dim=1, keepdim=True)  # (B, 1)
-    places = torch.arange(x.shape[1], device=x.device).unsqueeze(0)  # (1, T)
-    order = torch.where(mask, lengths - 1 - places, places)  # (B, T)
+    positions = torch.arange(x.shape[1], device=x.device).unsqueeze(0)  # (1, T)
+    order = torch.where(mask, lengths - 1 - positions, positions)  # (B, T)
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
 
@@ -258,7 +258,7 @@ class BidirectionalLanguageModel(nn.Module):
         """
         top = self.dropout(self.elmo(char_ids, mask).layers[-1])  # (B, T, 2 D)
         ahead, back = top.chunk(2, dim=-1)
-        follows = mask[:, 1:]  # (B, T - 1): places that have a next word
+        follows = mask[:, 1:]  # (B, T - 1): positions that have a next word
         forward = self._loss(ahead[:, :-1][follows], word_ids[:, 1:][follows])
         backward = self._loss(back[:, 1:][follows], word_ids[:, :-1][follows])
         return forward, backward

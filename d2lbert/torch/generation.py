@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from d2lbert.config.gpt import Sampling as Sampling  # both are known by this place as well
+from d2lbert.config.gpt import Sampling as Sampling  # both may be imported from here as well
 from d2lbert.errors import UserError
 from d2lbert.outputs import Hypothesis as Hypothesis
 
@@ -66,18 +66,20 @@ def greedy_search(
     Returns:
         A hypothesis for each source; its score has no length penalty.
     """
-    return write(model, source_ids, source_mask, max_length, lambda log_probabilities: log_probabilities.argmax(dim=-1))
+    return generate(
+        model, source_ids, source_mask, max_length, lambda log_probabilities: log_probabilities.argmax(dim=-1)
+    )
 
 
 @torch.inference_mode()
-def write(
+def generate(
     model: Decodable,
     source_ids: Tensor,
     source_mask: Tensor | None,
     max_length: int,
     choose: Callable[[Tensor], Tensor],
 ) -> list[Hypothesis]:
-    """Write one token after the other, each as ``choose`` says.
+    """Generate one token after the other, each as ``choose`` says.
 
     Args:
         source_ids, source_mask, max_length: as in :func:`greedy_search`.
@@ -89,21 +91,21 @@ def write(
     eos = model.config.eos_token_id
     state = model.start(source_ids, source_mask)
     last = state.last  # (B,)
-    found = [Hypothesis(score=0.0) for _ in source_ids]
+    hypotheses = [Hypothesis(score=0.0) for _ in source_ids]
     for _ in range(max_length):
         steps = model.step(last, state).log_softmax(dim=-1)  # (B, V)
         last = choose(steps)
         values = steps.gather(1, last.unsqueeze(1)).squeeze(1)  # (B,)
-        for hypothesis, value, token in zip(found, values.tolist(), last.tolist(), strict=True):
+        for hypothesis, value, token in zip(hypotheses, values.tolist(), last.tolist(), strict=True):
             if hypothesis.ended:
                 continue
             hypothesis.score += value
             hypothesis.ended = token == eos
             if token != eos:
                 hypothesis.ids.append(token)
-        if all(hypothesis.ended for hypothesis in found):
+        if all(hypothesis.ended for hypothesis in hypotheses):
             break
-    return found
+    return hypotheses
 
 
 @torch.inference_mode()
@@ -166,8 +168,8 @@ class _BeamSearch:
         steps = log_probabilities.float().view(batch, self.beam_size, vocabulary)
         totals = (self.log_probabilities.unsqueeze(2) + steps).flatten(1)  # (B, K V)
         # At most one candidate of each beam ends, so among twice as many there are K that do not.
-        values, places = totals.topk(min(2 * self.beam_size, totals.shape[1]), dim=1)  # (B, 2 K)
-        beams, tokens = places // vocabulary, places % vocabulary
+        values, positions = totals.topk(min(2 * self.beam_size, totals.shape[1]), dim=1)  # (B, 2 K)
+        beams, tokens = positions // vocabulary, positions % vocabulary
         ended = tokens == self.eos
         self._record_ended(values, beams, ended)
         order = ended.long().argsort(dim=1, stable=True)[:, : self.beam_size]  # those that go on, the best first
@@ -241,12 +243,12 @@ def sample(
     Returns:
         A hypothesis for each source; its score is the log probability that the model gives it.
     """
-    chosen = sampling or Sampling()
+    settings = sampling or Sampling()
     # Drawn on the processor, where a seed means the same on every machine.
-    generator = torch.Generator().manual_seed(chosen.seed)
+    generator = torch.Generator().manual_seed(settings.seed)
 
     def draw(log_probabilities: Tensor) -> Tensor:
-        probabilities = next_token_distribution(log_probabilities.float().cpu(), chosen)
+        probabilities = next_token_distribution(log_probabilities.float().cpu(), settings)
         return torch.multinomial(probabilities, 1, generator=generator).squeeze(1).to(log_probabilities.device)
 
-    return write(model, source_ids, source_mask, max_length, draw)
+    return generate(model, source_ids, source_mask, max_length, draw)

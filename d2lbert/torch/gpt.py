@@ -4,8 +4,8 @@ The sizes, the order of the layers and the weights are those of GPT-2: pre-LN bl
 positions, GELU by the tanh formula, and the word embeddings once more as the output layer. A block of GPT is a block of
 the encoder with a causal mask; the decoder of 2017 without its attention to a source is the same thing.
 
-Shape legend: B rows of a batch, L length of a row, T tokens read before, D hidden size, H heads, V vocabulary, P places
-where a token is to be predicted.
+Shape legend: B rows of a batch, L length of a row, T tokens read before, D hidden size, H heads, V vocabulary,
+P positions at which a token is predicted.
 """
 
 from __future__ import annotations
@@ -173,8 +173,10 @@ class Gpt(HuggingFaceFolder):
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
         from d2lbert.weights.gpt import from_hugging_face
 
-        found = from_hugging_face(tensors, shapes_of(self.state_dict()), self.config.n_layer, origin)
-        self.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in found.items()})
+        parameters = from_hugging_face(tensors, shapes_of(self.state_dict()), self.config.n_layer, origin)
+        self.load_state_dict(
+            {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in parameters.items()}
+        )
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under the names of ``transformers.GPT2LMHeadModel``."""

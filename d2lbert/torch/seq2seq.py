@@ -109,17 +109,17 @@ class LanguageModel(nn.Module):
             temperature: 0 takes the most probable token; 1 draws by the model's probabilities; between them lies more
                 or less daring.
         """
-        found = list(ids)
-        scores, state = self(torch.tensor([found]))
+        written = list(ids)
+        scores, state = self(torch.tensor([written]))
         for _ in range(length):
             last = scores[0, -1]
             if temperature:
                 drawn = torch.multinomial((last / temperature).softmax(dim=-1), 1, generator=generator)
             else:
                 drawn = last.argmax(dim=-1, keepdim=True)
-            found.append(int(drawn))
+            written.append(int(drawn))
             scores, state = self(drawn.unsqueeze(0), state)
-        return found
+        return written
 
 
 @dataclass
