@@ -46,7 +46,7 @@ def prepare_on_ray(
         return {"number": row["number"], "entries": json.dumps(entries), "error": ""}
 
     rows = [{"number": number, "file": str(file.resolve())} for number, file in enumerate(files)]
-    with _running_ray(workers):
+    with running_ray(workers):
         ray.data.DataContext.get_current().enable_progress_bars = False
         tasks = ray.data.TaskPoolStrategy(size=workers)
         results = ray.data.from_items(rows, override_num_blocks=len(rows)).map(work, compute=tasks).take_all()
@@ -58,7 +58,7 @@ def prepare_on_ray(
 
 
 @contextlib.contextmanager
-def _running_ray(workers: int) -> Iterator[None]:
+def running_ray(workers: int) -> Iterator[None]:
     """Keep Ray running in this context: as it ran before, on the cluster of ``RAY_ADDRESS``, or on this machine."""
     import ray
 

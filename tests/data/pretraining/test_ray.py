@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from d2lbert import UserError
 from d2lbert.data.pretraining.corpus import learn_vocabulary
-from d2lbert.data.pretraining.ray import prepare_on_ray
+from d2lbert.data.pretraining.ray import prepare_on_ray, running_ray
 from d2lbert.data.pretraining.shards import Preparation, prepare
 from d2lbert.text import WordPiece
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="needs ray: pip install 'ray[data]'")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Ray, started once as ``prepare_on_ray`` starts it: that takes longer than the work."""
+    with running_ray(2):
+        yield
 
 
 @pytest.fixture(scope="module")
