@@ -354,6 +354,24 @@ def test_it_pretrains_as_on_the_processor(
     assert_same(found, pretraining_case(kind, shards, torch.device("cpu"), tmp_path / "processor"))
 
 
+@pytest.mark.parametrize(
+    ("forgetful", "name"),
+    [
+        ("d2lbert.torch.training.finetuning.to_tensors", "classification"),
+        ("d2lbert.torch.training.evaluation.to_tensors", "tagging"),
+        ("d2lbert.torch.translation._tensors", "translation"),
+    ],
+)
+def test_a_batch_that_was_not_moved_is_noticed(
+    forgetful: str, name: str, accelerator: torch.device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, _, function = forgetful.rpartition(".")
+    original = getattr(importlib.import_module(module), function)
+    monkeypatch.setattr(forgetful, lambda batch, device: original(batch, "cpu"))
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        LOOPS[name](accelerator, tmp_path)
+
+
 def test_loops_take_the_best_device(monkeypatch: pytest.MonkeyPatch, accelerator: torch.device) -> None:
     monkeypatch.setenv("D2LBERT_DEVICE", "pretend")
     assert best_device().type == "pretend"
