@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book test quick check notebooks bench glue soak clean
+.PHONY: book test quick check test-device notebooks bench glue soak clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -21,6 +21,9 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -m pytest -q tests/structure
+
+test-device: .venv/ready  ## all models and loops on a pretend accelerator: what forgets to move a tensor fails without a GPU
+	$(PYTEST) tests/system/test_devices.py
 
 notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outputs
 	$(RUN) -m pytest -q --nbval-lax chapters

@@ -19,7 +19,7 @@ from d2lbert.data.batching import pack
 from d2lbert.errors import UserError
 from d2lbert.text import Encoding, Tokenizer
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.runtime import place, to_tensors
 
 
 @torch.inference_mode()
@@ -27,14 +27,15 @@ def word_vectors(
     model: BertModel,
     tokenizer: Tokenizer,
     sentences: Sequence[Sequence[str]],
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     batch_size: int = 64,
 ) -> list[np.ndarray]:
     """Return the vectors of the words of each sentence, after the embeddings and after each block.
 
     Args:
-        model: set to evaluation and moved to ``device``.
+        model: set to evaluation.
         sentences: each a sequence of words.
+        device: where to compute; by default where the model is. The model is moved there.
         batch_size: sentences in a batch.
 
     Returns:
@@ -44,7 +45,7 @@ def word_vectors(
     Raises:
         UserError: a sentence is longer than the model takes.
     """
-    model.eval().to(device)
+    device = place(model.eval(), device)
     encodings = tokenizer.encode_batch([" ".join(words) for words in sentences])
     longest = model.config.max_position_embeddings
     vectors = []

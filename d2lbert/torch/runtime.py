@@ -25,10 +25,38 @@ _Item = TypeVar("_Item")
 
 
 def best_device() -> torch.device:
-    """Return the GPU if there is one, else the CPU."""
+    """Return the device that ``$D2LBERT_DEVICE`` names, such as ``cpu`` or ``cuda:1``; else the GPU, else the CPU.
+
+    Training loops take it unless they are given another.
+
+    Raises:
+        UserError: the variable names a device that this machine does not have.
+    """
+    name = os.environ.get("D2LBERT_DEVICE", "")
+    if name:
+        return _named_device(name)
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def _named_device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # PyTorch without CUDA asserts
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"D2LBERT_DEVICE={name} is no device of this machine ({reason}): unset it, or name cpu, cuda or mps"
+        ) from None
+    return device
+
+
+def place(model: nn.Module, device: torch.device | str | None = None) -> torch.device:
+    """Move a model to a device, and return the device; None leaves the model where it is."""
+    if device is not None:
+        model.to(device)
+    return next(model.parameters()).device
 
 
 def autocast(device: torch.device | str, precision: str) -> torch.autocast:

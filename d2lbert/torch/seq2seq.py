@@ -110,15 +110,16 @@ class LanguageModel(nn.Module):
                 or less daring.
         """
         written = list(ids)
-        scores, state = self(torch.tensor([written]))
+        scores, state = self(torch.tensor([written], device=self.output.weight.device))
         for _ in range(length):
             last = scores[0, -1]
             if temperature:
-                drawn = torch.multinomial((last / temperature).softmax(dim=-1), 1, generator=generator)
+                # Drawn on the processor, where a seed means the same on every machine.
+                drawn = torch.multinomial((last / temperature).softmax(dim=-1).cpu(), 1, generator=generator)
             else:
                 drawn = last.argmax(dim=-1, keepdim=True)
             written.append(int(drawn))
-            scores, state = self(drawn.unsqueeze(0), state)
+            scores, state = self(drawn.unsqueeze(0).to(last.device), state)
         return written
 
 

@@ -22,7 +22,7 @@ from d2lbert.errors import UserError
 from d2lbert.storage.files import writable_folder
 from d2lbert.text import BytePairEncoding
 from d2lbert.torch.generation import Decodable, beam_search
-from d2lbert.torch.runtime import seed_everything
+from d2lbert.torch.runtime import best_device, place, seed_everything
 from d2lbert.torch.training.log import progress_bar
 from d2lbert.torch.training.losses import check_finite
 from d2lbert.torch.training.optim import descend, inverse_square_root_decay, scale_rates
@@ -69,7 +69,7 @@ def train_sequences(
     train: Sequence[EncodedPair],
     dev: Sequence[EncodedPair],
     settings: SequenceTraining,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -79,6 +79,7 @@ def train_sequences(
     Args:
         model: a :class:`~d2lbert.torch.Transformer` or :class:`~d2lbert.torch.Seq2Seq`.
         train, dev: encoded pairs.
+        device: where to train; by default :func:`~d2lbert.torch.runtime.best_device`. The model stays there.
         folder: where checkpoints and the best model are saved; None saves nothing.
         resume: continue from the checkpoint in the folder, to the same result as a run without the break.
         progress: show a bar on standard error.
@@ -95,7 +96,7 @@ def train_sequences(
         raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
     path = writable_folder(folder) if folder is not None else None
     seed_everything(settings.seed)
-    model.to(device)
+    device = place(model, device or best_device())
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
     batches, run = PairBatches(train, settings.tokens, settings.seed), _Run()
     identity = _identity(model, settings)
@@ -113,7 +114,7 @@ def train_sequences(
                 bar.update()
                 if run.step % settings.evaluate_every == 0 or run.step == settings.steps:
                     run.seconds = time.perf_counter() - began
-                    _evaluate(model, dev, run, float(losses), device)
+                    _evaluate(model, dev, run, float(losses))
                     losses.zero_()
                     bar.set_postfix_str(f"dev loss {run.history[-1]['dev_loss']:.3f}")
                     if path is not None:
@@ -135,7 +136,7 @@ class _Run:
 
 
 def train_step(
-    model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: Any
+    model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: torch.device
 ) -> Tensor:
     """Take one step of gradient descent and return the loss, a scalar."""
     model.train()
@@ -145,12 +146,12 @@ def train_step(
     return descend(loss, model, optimizer, settings.clip)
 
 
-def _evaluate(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, device: Any) -> None:
+def _evaluate(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float) -> None:
     """Add a record to the history, and keep the weights if they are the best so far."""
     before = int(run.history[-1]["step"]) if run.history else 0
     loss = losses / (run.step - before)
     check_finite(loss, run.step)
-    dev_loss = evaluate_sequences(model, dev, device)
+    dev_loss = evaluate_sequences(model, dev)
     if not run.history or dev_loss < min(record["dev_loss"] for record in run.history):
         run.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
     times = {"step": run.step, "tokens": run.tokens, "seconds": run.seconds}
@@ -158,9 +159,15 @@ def _evaluate(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float, 
 
 
 @torch.inference_mode()
-def evaluate_sequences(model: Any, pairs: Sequence[EncodedPair], device: torch.device | str = "cpu") -> float:
-    """Return the mean of -log p over all tokens of the targets, without smoothing; exp of it is the perplexity."""
-    model.eval()
+def evaluate_sequences(model: Any, pairs: Sequence[EncodedPair], device: torch.device | str | None = None) -> float:
+    """Return the mean of -log p over all tokens of the targets, without smoothing; exp of it is the perplexity.
+
+    Args:
+        model: a :class:`~d2lbert.torch.Transformer` or :class:`~d2lbert.torch.Seq2Seq`.
+        pairs: encoded pairs.
+        device: where to compute; by default where the model is. The model is moved there.
+    """
+    device = place(model.eval(), device)
     total, tokens = 0.0, 0
     for batch in PairBatches(pairs, _EVALUATION_TOKENS).in_order():
         source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
@@ -171,7 +178,7 @@ def evaluate_sequences(model: Any, pairs: Sequence[EncodedPair], device: torch.d
     return total / tokens
 
 
-def _tensors(batch: PairBatch, device: Any) -> list[Tensor]:
+def _tensors(batch: PairBatch, device: torch.device) -> list[Tensor]:
     arrays = (batch.source_ids, batch.source_mask, batch.target_ids, batch.target_mask)
     return [torch.from_numpy(array).to(device) for array in arrays]
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from d2lbert.data.skipgrams import PADDING, Batch
 from d2lbert.text.subwords import SubwordTable
+from d2lbert.torch.runtime import best_device, place
 
 
 def negative_sampling_loss(given: Tensor, target: Tensor, noise: Tensor) -> Tensor:
@@ -123,7 +124,12 @@ def _initialize(input_table: Tensor, output_table: Tensor) -> None:
         output_table.zero_()
 
 
-def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.2) -> list[float]:
+def train(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    learning_rate: float = 0.2,
+    device: torch.device | str | None = None,
+) -> list[float]:
     """Train with AdaGrad; the learning rate falls linearly to almost zero.
 
     The programs of the papers take plain gradient steps, one example at a time. In a batch a frequent word occurs many
@@ -135,11 +141,12 @@ def train(model: nn.Module, batches: Iterable[Batch], learning_rate: float = 0.2
         model: one of the three models above.
         batches: from :meth:`d2lbert.data.skipgrams.Windows.skip_gram`, or ``cbow`` for :class:`Cbow`.
         learning_rate: at the start.
+        device: where to train; by default :func:`~d2lbert.torch.runtime.best_device`. The model stays there.
 
     Returns:
         The mean loss of each batch.
     """
-    device = next(model.parameters()).device
+    device = place(model, device or best_device())
     optimizer = torch.optim.Adagrad(model.parameters(), lr=learning_rate)
     history = []
     for batch in batches:

@@ -64,7 +64,9 @@ class World:
     def device(self) -> torch.device:
         """The device of this process: with several GPUs, each process has its own."""
         device = best_device()
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if device.type == "cuda" else device
+        if device.type == "cuda" and device.index is None:
+            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        return device
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Return the model with its gradients averaged over all processes. Create the optimiser afterwards.

@@ -13,6 +13,7 @@ import torch
 from d2lbert.config.settings import Settings, setting
 from d2lbert.data.elmo import SentenceBatches
 from d2lbert.torch.elmo import BidirectionalLanguageModel
+from d2lbert.torch.runtime import best_device, place
 from d2lbert.torch.training.log import progress_bar
 from d2lbert.torch.training.losses import check_finite
 from d2lbert.torch.training.optim import descend, linear_warmup_and_decay, scale_rates
@@ -39,15 +40,17 @@ def train_language_model(
     settings: LanguageModelTraining,
     folder: str | Path | None = None,
     progress: bool = True,
+    device: torch.device | str | None = None,
 ) -> list[dict[str, float]]:
     """Train ``model`` and return one record every ``save_every`` steps and at the end.
 
     Args:
-        model: on its device.
+        model: the language model.
         batches: of the sentences to train on.
         folder: where checkpoints are saved. A run that was stopped continues from the newest, bit for bit. None saves
             nothing.
         progress: show a bar with the losses on standard error.
+        device: where to train; by default :func:`~d2lbert.torch.runtime.best_device`. The model stays there.
 
     Returns:
         Records of step, words seen, seconds, and the mean loss per word in each direction since the last record, in
@@ -56,7 +59,7 @@ def train_language_model(
     Raises:
         UserError: the checkpoint belongs to another run, or the loss is not finite.
     """
-    device = next(model.parameters()).device
+    device = place(model, device or best_device())
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     plans = [batches.plan(settings.seed + epoch) for epoch in range(settings.epochs)]
     steps = sum(map(len, plans))

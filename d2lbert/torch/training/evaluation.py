@@ -16,7 +16,7 @@ from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Task
 from d2lbert.text import Encoding, Tokenizer
-from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.runtime import place, to_tensors
 from d2lbert.torch.training.losses import by_token
 
 
@@ -25,14 +25,15 @@ def compute_outputs(
     model: nn.Module,
     inputs: Sequence[Input],
     tokenizer: Tokenizer,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     batch_size: int = 64,
 ) -> list[np.ndarray]:
     """Return the logits of each input, in the order of the inputs.
 
     Args:
-        model: a head, on ``device``.
+        model: a head.
         inputs: from :meth:`d2lbert.tasks.base.Task.inputs`.
+        device: where to compute; by default where the model is. The model is moved there.
         batch_size: texts in a batch.
 
     Returns:
@@ -44,6 +45,7 @@ def compute_outputs(
     """
     model.eval()
     check_lengths(model, inputs)
+    device = place(model, device)
     texts = [encoding for item in inputs for encoding in item.encodings]
     outputs: list[np.ndarray] = []
     for start in range(0, len(texts), batch_size):
@@ -61,7 +63,7 @@ def compute_logits(
     model: nn.Module,
     encodings: Sequence[Encoding],
     tokenizer: Tokenizer,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     batch_size: int = 64,
 ) -> np.ndarray:
     """Return the logits (N, C) of encoded texts, in their order, from a head that scores texts.
@@ -78,14 +80,15 @@ def evaluate(
     tokenizer: Tokenizer,
     examples: Sequence[Any],
     max_length: int = 128,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return the scores of a model on labelled examples, and its prediction for each.
 
     Args:
-        model: a head for the task, on ``device``.
+        model: a head for the task.
         examples: with labels, of the type that the task takes.
         max_length: the most tokens of an input; the task cuts longer texts, or splits them into windows.
+        device: where to compute; by default where the model is. The model is moved there.
 
     Raises:
         UserError: there are no examples, one has no label, or a text is longer than the model takes.
@@ -103,7 +106,7 @@ def predict(
     tokenizer: Tokenizer,
     examples: Sequence[Any],
     max_length: int = 128,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
 ) -> list[dict[str, Any]]:
     """Return the model's prediction for each example, ready for JSON. Labels are not needed.
 

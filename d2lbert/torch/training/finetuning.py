@@ -23,7 +23,7 @@ from d2lbert.config.training import Training
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Tokenizer
-from d2lbert.torch.runtime import autocast, seed_everything, to_tensors
+from d2lbert.torch.runtime import autocast, best_device, place, seed_everything, to_tensors
 from d2lbert.torch.training.evaluation import check_lengths, collate, compute_outputs
 from d2lbert.torch.training.log import progress_bar, show_speed
 from d2lbert.torch.training.losses import check_finite, compute_loss
@@ -68,7 +68,7 @@ def fine_tune(
     train: Sequence[Any],
     dev: Sequence[Any],
     settings: Training,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     progress: bool = True,
     checkpoint: str | Path | None = None,
 ) -> History:
@@ -78,6 +78,7 @@ def fine_tune(
         model: maps the rows of a batch to the logits that the task's loss takes.
         task: turns examples into inputs and targets, and logits into scores.
         train, dev: labelled examples, of the type that the task takes.
+        device: where to train; by default :func:`~d2lbert.torch.runtime.best_device`. The model stays there.
         progress: show a bar with tokens per second on standard error.
         checkpoint: a folder. The state is saved there after every epoch. If it already holds a state, the run continues
             from it, to the same weights as if it had never stopped. Encoder, examples and settings must be the same.
@@ -95,7 +96,7 @@ def fine_tune(
     check_inputs(model, inputs, dev_inputs)
     best_by = choose_score(task, dev, dev_inputs, settings.best_by)
     seed_everything(settings.seed)
-    model.to(device)
+    device = place(model, device or best_device())
     run = Run(model, task, tokenizer, settings, device, inputs, best_by)
     identity: dict[str, Any] = {}
     if checkpoint is not None:
@@ -104,7 +105,7 @@ def fine_tune(
     with progress_bar(run.total_steps, run.step, progress) as bar:
         while len(run.history) < settings.epochs and not (0 < settings.patience <= run.epochs_since_best):
             record = train_epoch(run, bar)
-            scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer, device))
+            scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer))
             run.finish_epoch({**record, **scores})
             if checkpoint is not None:
                 save_checkpoint(checkpoint, len(run.history), identity, run.state())
@@ -140,7 +141,7 @@ class Run:
         task: Task,
         tokenizer: Tokenizer,
         settings: Training,
-        device: torch.device | str,
+        device: torch.device,
         inputs: Sequence[Input],
         best_by: str,
     ) -> None:
@@ -236,7 +237,7 @@ def _optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
-def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device | str) -> Tensor:
+def _class_weights(task: Task, inputs: Sequence[Input], device: torch.device) -> Tensor:
     """Return the weight of each label (C,), inversely proportional to its frequency.
 
     The weights have a mean of 1 over the training targets if every label occurs. Otherwise the mean is the fraction of
