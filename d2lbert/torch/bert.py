@@ -6,8 +6,9 @@ N = B), or, packed, several texts one after the other (then N > B).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from d2lbert.outputs import BertOutput, Rows
 from d2lbert.torch.attention import same_sequence
 from d2lbert.torch.encoder import TransformerEncoder, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
+
+if TYPE_CHECKING:
+    from d2lbert.weights.header import TensorInfo
 
 
 class BertEmbeddings(nn.Module):
@@ -134,6 +138,20 @@ class BertModel(HuggingFaceFolder):
         from d2lbert.weights.bert import bert_names
 
         return bert_names(self.config.num_hidden_layers)
+
+    @classmethod
+    def file_shapes(cls, config: Any) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter under Hugging Face's names."""
+        from d2lbert.weights.bert import bert_file_shapes
+
+        return bert_file_shapes(config)
+
+    @classmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: Any, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration."""
+        from d2lbert.weights.folder import check_header
+
+        check_header(header, cls.file_shapes(config), origin)
 
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         """Return the tensors of a file, with a new pooler if the file has none and the model needs one."""

@@ -176,7 +176,7 @@ def test_a_server_that_keeps_silent_is_asked_once(
     assert methods == ["HEAD"]
 
 
-@pytest.mark.parametrize(("status", "requests"), [(401, 1), (404, 1), (429, 1), (500, 3), (503, 3)])
+@pytest.mark.parametrize(("status", "requests"), [(401, 1), (404, 1), (429, 3), (500, 3), (503, 3)])
 def test_an_answer_without_the_file(status: int, requests: int, server: Server, tmp_path: Path) -> None:
     methods = []
 
@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path, monkeyp
     def full(self: Any, data: bytes) -> int:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("d2lbert.zoo.hub._GrowingFile.write", full)
+    monkeypatch.setattr("d2lbert.zoo.hub.GrowingFile.write", full)
     assert failure(tmp_path / "new") == f"the cache {tmp_path / 'new'} cannot be written ({os.strerror(28)}), {hint}"
 
 
