@@ -89,9 +89,9 @@ class ModelEntry:
         """Return a size that no file of the model reaches: twice that of its numbers, or some megabytes for a text."""
         if name != self.weights:
             return _MOST_TEXT
-        numbers = sum(math.prod(shape) for shape in self.file_shapes().values())
-        output_layer = self.config.vocab_size * self.config.hidden_size
-        return 8 * (numbers + output_layer) + _MOST_TEXT
+        numbers = [math.prod(shape) for shape in self.file_shapes().values()]
+        # An output layer may be there, as large as the embeddings.
+        return 8 * (sum(numbers) + max(numbers)) + _MOST_TEXT
 
 
 def entries() -> tuple[ModelEntry, ...]:
