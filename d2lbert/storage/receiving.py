@@ -99,4 +99,4 @@ def watched(fetch: Callable[[], None], received: Callable[[], int], server: str)
         if seconds > GRACE and received() < SLOWEST * seconds:
             raise DownloadError(f"{server} sent only {received()} bytes in {seconds:.0f} seconds")
     if failures:
-        raise failures[0]
+        raise failures.pop()  # kept here, it would keep this frame, and that the connection
