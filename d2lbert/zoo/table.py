@@ -39,6 +39,7 @@ class ModelEntry:
         kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"`` or ``"elmo"``.
         lowercase: whether its vocabulary was learned from text in lower case.
         config: the sizes of a BERT or one of its relatives.
+        unused_embeddings: how many of the last embeddings may have no piece in the vocabulary.
         repository, revision, weights: for the hub: the repository, its commit, and the file of the weights.
         sha256: file name -> digest, where it is known.
         megabytes: size of the weights; 0 where there are none.
@@ -55,6 +56,7 @@ class ModelEntry:
     kind: str = "bert"
     lowercase: bool = True
     config: BertConfig = field(default_factory=BertConfig)
+    unused_embeddings: int = 0
     repository: str = ""
     revision: str = ""
     weights: str = ""

@@ -160,3 +160,20 @@ def test_weights_that_are_not_finite_are_refused(hub: Hub) -> None:
         publish(hub, entry, {**state, name: torch.full_like(state[name], torch.nan)})
         with pytest.raises(UserError, match=r"pooler\.dense\.bias holds NaN or infinity"), no_warnings():
             get_model(label)
+
+
+def test_a_vocabulary_may_be_smaller_where_the_table_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of ERNIE has 17,964 pieces for 18,000 embeddings."""
+    ernie = shrink(zoo_table.find_entry("ernie_12_768_12"))
+    with small_zoo(monkeypatch, tmp_path / "cache", [ernie]) as hub:
+        publish(hub, ernie, state_of(reference_model(ernie), gamma=False, prefix=False))
+        path = path_of(ernie, "vocab.txt")
+        lines = hub.files[path].splitlines(keepends=True)
+        hub.files[path] = b"".join(lines[:17963])
+        with pytest.raises(UserError, match=r"vocab\.txt has 17,963 pieces, not 18,000"):
+            get_model(ernie.label)
+        download.forget_failures()
+        hub.files[path] = b"".join(lines[:17964])
+        with no_warnings():
+            _, tokenizer = get_model(ernie.label)
+        assert len(tokenizer.vocab) == 17964
