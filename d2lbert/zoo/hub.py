@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from d2lbert.errors import UserError
 from d2lbert.storage import download
@@ -81,10 +82,8 @@ def newest_revision(repository: str) -> str:
     found: list[str] = []
 
     def fetch(server: str) -> None:
-        from huggingface_hub import get_hf_file_metadata
-
         with _errors_in_words(server, url), _silenced():
-            commit = get_hf_file_metadata(url, token=False, timeout=download.READ_TIMEOUT).commit_hash
+            commit = _metadata(server, url).commit_hash
         if not re.fullmatch("[0-9a-f]{40}", commit or ""):
             raise DownloadError(f"{server} names no commit for {shown(url)}")
         found.append(str(commit))
@@ -115,13 +114,25 @@ def _errors_in_words(server: str, url: str) -> Iterator[None]:
         raise _reason(server, url, error) from None
 
 
+def _metadata(server: str, url: str) -> Any:
+    """Return what the headers of a file say: its size, and the commit."""
+    from huggingface_hub import get_hf_file_metadata
+
+    found: list[Any] = []
+
+    def ask() -> None:
+        found.append(get_hf_file_metadata(url, token=False, timeout=download.READ_TIMEOUT))
+
+    watched(ask, lambda: 0, server)
+    return found[0]
+
+
 def _receive(server: str, url: str, path: Path, limit: int) -> None:
     """Request the size of a file, then its bytes."""
-    from huggingface_hub import get_hf_file_metadata
     from huggingface_hub.file_download import http_get
 
     with _silenced():
-        size = get_hf_file_metadata(url, token=False, timeout=download.READ_TIMEOUT).size or 0
+        size = _metadata(server, url).size or 0
         with GrowingFile(path, server, limit, size) as file:
             watched(lambda: http_get(url, file, displayed_filename=path.name), lambda: file.received, server)
     if size and path.stat().st_size != size:

@@ -19,7 +19,7 @@ from d2lbert.storage.places import cache_folder
 from d2lbert.storage.receiving import DownloadError
 from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE
 from d2lbert.zoo.convert import OLD_WEIGHTS_FILE
-from d2lbert.zoo.files import CachedFiles, MissingFile
+from d2lbert.zoo.files import CachedFiles, MissingFile, hub_folder
 from d2lbert.zoo.hub import newest_revision, shown_address
 from d2lbert.zoo.table import CONFIGS, ModelEntry
 
@@ -44,8 +44,7 @@ def fetch_repository(name: str, weights: bool = True) -> Path:
             nor downloaded.
     """
     entry = ModelEntry(name, "", "", repository=name, revision=_revision(name), weights=WEIGHTS_FILE)
-    files = CachedFiles(entry)
-    with locked(files.folder):
+    with locked(hub_folder(entry)):
         files = CachedFiles(entry)
         files.entry = _entry_of(entry, files.provide(CONFIG_FILE))
         _provide_tokenizer_settings(files)
