@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 from d2lbert.errors import UserError
 from d2lbert.storage.files import atomic, write_text
 from d2lbert.weights.header import WEIGHTS_FILE, TensorInfo, read_bfloat16, read_header
+from d2lbert.weights.header import canonical_name as canonical_name  # its name for others
 
 CONFIG_FILE = "config.json"
 OPTIONS_FILE = "options.json"  # of an ELMo, in place of config.json

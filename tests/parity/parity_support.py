@@ -66,7 +66,7 @@ def reference_and_ours(
     """A transformers.BertModel and ours, with the same parameters: random ones, or those of default initialisation."""
     import transformers
 
-    from d2lbert.weights.header import canonical_name
+    from d2lbert.weights.folder import canonical_name
 
     sizes = {name: value for name, value in config.to_dict().items() if name not in ("architectures", "model_type")}
     reference = transformers.BertModel(transformers.BertConfig(**sizes, attn_implementation=implementation))

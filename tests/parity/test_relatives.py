@@ -20,7 +20,7 @@ from d2lbert.data.batching import pack, pad
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.relatives import AlbertModel, DistilBertModel
 from d2lbert.torch.runtime import to_tensors
-from d2lbert.weights.header import canonical_name
+from d2lbert.weights.folder import canonical_name
 
 transformers = pytest.importorskip("transformers")
 
