@@ -22,7 +22,9 @@ from d2lbert.storage.cache import UNFINISHED, locked
 from d2lbert.storage.files import sha256_of
 from d2lbert.storage.receiving import DownloadError, GrowingFile, watched
 
-NOT_FOUND, TOO_MANY_REQUESTS = 404, 429  # as HTTP numbers them
+# As HTTP numbers them. The hub answers 401 for a repository that there is not, since it could be a private one.
+NOT_PUBLIC = (401, 403, 404)
+TOO_MANY_REQUESTS = 429
 
 # Seconds to look up and reach a server, seconds of silence after which it counts as stuck, how often to try, seconds
 # between two attempts, and the most of them where a server asks for more.
@@ -105,7 +107,7 @@ def refusal(server: str, status: int, url: str, wait: str = "") -> DownloadError
     """
     transient = status == TOO_MANY_REQUESTS or status >= 500
     seconds = float(wait) if wait.isdecimal() and len(wait) < 10 else 0.0
-    return DownloadError(f"{server} answered {status} for {shown(url)}", transient, seconds, status == NOT_FOUND)
+    return DownloadError(f"{server} answered {status} for {shown(url)}", transient, seconds, status in NOT_PUBLIC)
 
 
 def shown(url: str) -> str:

@@ -20,7 +20,7 @@ class DownloadError(Exception):
     Fields:
         transient: whether another attempt may succeed.
         wait: seconds that the server asks to wait before it; 0 where it asks for none.
-        missing: whether the server answered that it has no such file.
+        missing: whether the server answered that it has no such public file.
     """
 
     def __init__(self, reason: str, transient: bool = False, wait: float = 0, missing: bool = False) -> None:

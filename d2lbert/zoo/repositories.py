@@ -67,7 +67,10 @@ def _revision(name: str) -> str:
         revision = newest_revision(name)
     except DownloadError as error:
         if error.missing:
-            raise UserError(f"{shown_address(name)} is no public model with a {CONFIG_FILE}: check the name") from None
+            raise UserError(
+                f"{name} is no folder here, and {shown_address(name)} is no public model with a {CONFIG_FILE}: "
+                "check the path or the name"
+            ) from None
         raise UserError(
             f"{name} is neither a folder here nor can it be asked for at {shown_address(name)}: {error}"
         ) from None

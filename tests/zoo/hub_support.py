@@ -33,7 +33,7 @@ class Hub:
 
     ``files`` maps paths to contents. ``downloaded`` lists the names of the files that were sent, ``requests`` the
     method, path and headers of every request. The last ``missing`` bytes of a response are not sent. ``newest`` is the
-    commit that the branch main stands for.
+    commit that the branch main stands for, ``status`` the answer for a file that there is not.
     """
 
     def __init__(self) -> None:
@@ -42,6 +42,7 @@ class Hub:
         self.requests: list[tuple[str, str, Message]] = []
         self.missing = 0
         self.newest = "a" * 40
+        self.status = 404
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -56,7 +57,7 @@ class Hub:
                 """Send all but the body, and return what is to be sent of that."""
                 hub.requests.append((self.command, self.path, self.headers))
                 if self.path not in hub.files:
-                    self.send_error(404)
+                    self.send_error(hub.status)
                     return b""
                 content = hub.files[self.path]
                 first = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))

@@ -192,9 +192,17 @@ def test_a_repository_that_lacks_a_file(hub: Hub, tmp_path: Path) -> None:
         fetch_repository(NAME)
 
 
-def test_a_name_that_is_not_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=rf"^{hub.url}/no/such is no public model with a config\.json: check the name$"):
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_repository_that_is_not_there(status: int, hub: Hub) -> None:
+    hub.status = status
+    message = (
+        rf"^no/such is no folder here, and {hub.url}/no/such is no public model with a config\.json: check the path"
+    )
+    with pytest.raises(UserError, match=message):
         get_model("no/such")
+
+
+def test_a_name_that_cannot_be_asked_for(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("D2LBERT_OFFLINE", "1")
     with pytest.raises(UserError, match=r"^no/one is neither a folder here nor can it be .*: D2LBERT_OFFLINE=1 forb"):
         get_model("no/one")
