@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
 
 from d2lbert import UserError
+from d2lbert.weights.folder import read_tensors
 from d2lbert.weights.header import WEIGHTS_FILE, canonical_name, read_bfloat16, read_header
 
 
@@ -100,3 +104,30 @@ def test_a_file_that_cannot_be_read_is_not_called_damaged(tmp_path: Path) -> Non
     (tmp_path / WEIGHTS_FILE).mkdir()
     with pytest.raises(UserError, match=r"^cannot read .*model\.safetensors: Is a directory; check"):
         read_header(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    tensors = {"bert.x": torch.ones(2, 3), "y": torch.ones(4, dtype=torch.bfloat16), "z": torch.ones(1)}
+    save_torch_file(tensors, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+    return folder
+
+
+@given(data=st.data())
+def test_damage_anywhere_in_the_header_is_one_line_or_another_header(whole: Path, data: st.DataObject) -> None:
+    content = bytearray((whole / WEIGHTS_FILE).read_bytes())
+    end = 8 + int.from_bytes(content[:8], "little")
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, end - 1))] = data.draw(st.sampled_from([*b'0123456789[]{}",:', 0, 255]))
+    cut = data.draw(st.one_of(st.none(), st.integers(0, len(content))))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / WEIGHTS_FILE).write_bytes(content[:cut])
+        tensors, message = {}, ""
+        try:
+            tensors = read_tensors(folder)
+        except UserError as error:
+            message = str(error)
+        assert "\n" not in message
+        shapes = {} if message else {name: info.shape for name, info in read_header(folder).items()}
+    assert {name: array.shape for name, array in tensors.items()}.items() <= shapes.items()
