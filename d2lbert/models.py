@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,14 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
 from d2lbert.text import Tokenizer, Unigram, WordPiece
 from d2lbert.text.characters import WordCharacters
-from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE
-from d2lbert.zoo.folders import entry_folder, find_model, locate
+from d2lbert.text.unigram import TOKENIZER_FILE
+from d2lbert.text.vocab import check_vocabulary
+from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
+from d2lbert.zoo.folders import entry_folder, find_model, is_other_repository, local_folder, locate
 from d2lbert.zoo.table import CONFIGS
+
+# What follows the encoder's name in the names of fine-tuned models.
+_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
 
 
 def get_model(
@@ -29,7 +35,9 @@ def get_model(
     A model of the hub is downloaded when it is first used (see :mod:`d2lbert.zoo.files`); ``d2lbert models`` lists all.
 
     Args:
-        name: a name of the zoo, such as ``"minilm"`` or ``"bert_12_768_12"``, or a model folder.
+        name: a name of the zoo, such as ``"minilm"`` or ``"bert_12_768_12"``; the name of a public repository of the
+            hub that holds a BERT or a relative, such as ``"bert-base-uncased"``; or a model folder, also as
+            ``file://...``.
         dataset_name: what the weights were trained on, such as ``"wiki_cn_cased"``, where a name has several.
         edition: ``"torch"`` or ``"mxnet"``.
         pretrained: False for random weights of the same sizes; only the vocabulary is downloaded then.
@@ -45,34 +53,62 @@ def get_model(
     """
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
-    if path is None and Path(name).is_dir():
+    if path is None and (local_folder(name) or is_other_repository(name)):
         path = name
     entry = find_model(name, dataset_name) if path is None else None
-    folder = entry_folder(entry, pretrained) if entry is not None else locate(path or "")
+    folder = entry_folder(entry, pretrained) if entry is not None else locate(path or "", pretrained)
     if entry is not None and entry.kind == "elmo":
         elmo = _elmo_class(edition)
         model = elmo.from_pretrained(folder) if pretrained else elmo(ElmoConfig.from_options(folder / OPTIONS_FILE))
         return model, WordCharacters(model.config.max_characters)
+    if entry is None:
+        _check_files(folder, pretrained)
     kind = entry.kind if entry is not None else str(read_json(folder / CONFIG_FILE).get("model_type", "bert"))
     encoder = _encoder_class(kind, edition)
     config = CONFIGS.get(kind, BertConfig)
     model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
+    if pretrained:
+        _warn_of_head(folder)
     return model, tokenizer_of(folder, model.config)
+
+
+def _check_files(folder: Path, weights: bool) -> None:
+    """Say which files a folder lacks, all at once.
+
+    Raises:
+        UserError: it lacks some.
+    """
+    vocabularies = ("vocab.txt", TOKENIZER_FILE)
+    lacks = [name for name in (CONFIG_FILE, *([WEIGHTS_FILE] if weights else [])) if not (folder / name).is_file()]
+    if not any((folder / name).is_file() for name in vocabularies):
+        lacks.append(f"{vocabularies[0]} (of an ALBERT, {vocabularies[1]})")
+    if lacks:
+        raise UserError(f"{folder} lacks {' and '.join(lacks)}: give a whole model folder")
+
+
+def _warn_of_head(folder: Path) -> None:
+    """Say that a fine-tuned head is left behind, and what loads it."""
+    architectures = read_json(folder / CONFIG_FILE).get("architectures")
+    if not isinstance(architectures, list) or len(architectures) != 1:
+        return
+    head = str(architectures[0])[str(architectures[0]).find("For") :]
+    if head in _HEADS:
+        warnings.warn(
+            f"{folder} is a model of {architectures[0]}: here is its encoder alone; the whole model is "
+            f"d2lbert.torch.heads.Bert{head}.from_pretrained({str(folder)!r})",
+            stacklevel=3,
+        )
 
 
 def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
     """Return the tokenizer of a model folder.
 
     Raises:
-        UserError: the tokenizer is missing or damaged, or has more pieces than the model has embeddings.
+        UserError: the tokenizer is missing or damaged, or its vocabulary does not fit the model's embeddings.
     """
     kind = Unigram if config.model_type == "albert" else WordPiece
     tokenizer = kind.from_pretrained(folder)
-    if len(tokenizer.vocab) > config.vocab_size:
-        raise UserError(
-            f"{folder}: the tokenizer has {len(tokenizer.vocab):,} pieces, the model has {config.vocab_size:,} "
-            "embeddings: vocabulary and weights are not of one model"
-        )
+    check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
     return tokenizer
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
 from d2lbert import UserError, get_model
-from d2lbert.text import WordPiece
+from d2lbert.config import BertConfig
+from d2lbert.text import SPECIAL_TOKENS, WordPiece
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.zoo.table import ModelEntry, entries
 
 
@@ -45,12 +50,17 @@ def test_a_folder_stands_in_for_the_name(tmp_path: Path) -> None:
         ({"name": "minlm"}, "unknown model 'minlm': did you mean minilm"),
         ({"name": "minilm", "dataset_name": "wiki"}, "has no data set 'wiki'"),
         ({"name": "minilm", "edition": "jax"}, "unknown edition 'jax'"),
-        ({"name": "some/folder"}, "not a model folder"),
+        ({"name": "some/where/else"}, "not a model folder"),
+        (
+            {"name": "some/folder"},
+            r"^some/folder is neither a folder here nor can it be .*OFFLINE=1 forbids",
+        ),
+        ({"name": "minilm", "path": "some/where/else"}, "not a model folder"),
         ({"name": "bert_24_1024_16"}, "several data sets: choose a dataset_name"),
         ({"name": "bert_12_768_12", "dataset_name": "wiki_cn"}, "did you mean wiki_cn_cased"),
     ],
 )
-def test_names_that_are_not_there(arguments: dict[str, str], message: str) -> None:
+def test_names_that_are_not_there(arguments: dict[str, str], message: str, no_data: None) -> None:
     with pytest.raises(UserError, match=message):
         get_model(**arguments)
 
@@ -77,3 +87,57 @@ def test_the_elmo_of_the_book(edition: str) -> None:
     assert [tuple(layer.shape) for layer in layers] == [(2, 5, 2 * model.config.projection_size)] * 3
     new, _ = get_model("elmo-small", edition=edition, pretrained=False)
     assert new.config == model.config
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small classifier with its tokenizer."""
+    pieces = [*SPECIAL_TOKENS, *(f"w{number}" for number in range(195))]
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+    bert = BertModel(BertConfig(vocab_size=200, **sizes))
+    BertForSequenceClassification(bert, ["no", "yes"]).save_pretrained(tmp_path)
+    WordPiece(pieces).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_head_that_is_left_behind_is_said(folder: Path) -> None:
+    loader = re.escape(f"d2lbert.torch.heads.BertForSequenceClassification.from_pretrained('{folder}')")
+    with pytest.warns(UserWarning, match=f"here is its encoder alone; the whole model is {loader}$"):
+        encoder, _ = get_model(str(folder))
+    encoder.save_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        get_model(str(folder))
+        get_model("d2lbert-tiny")
+
+
+def test_a_folder_says_all_that_it_lacks(folder: Path) -> None:
+    assert get_model(folder.as_uri(), pretrained=False)[0].config.vocab_size == 200
+    (folder / "vocab.txt").unlink()
+    with pytest.raises(
+        UserError, match=r" lacks vocab\.txt \(of an ALBERT, tokenizer\.json\): give a whole model folder$"
+    ):
+        get_model(str(folder))
+    (folder / "model.safetensors").unlink()
+    (folder / "config.json").unlink()
+    with pytest.raises(UserError, match=r" lacks config\.json and model\.safetensors and vocab\.txt"):
+        get_model(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "outcome"), [(72, "cut off or of another model"), (73, "127 are padding"), (199, "1 are padding")]
+)
+def test_a_vocabulary_that_is_cut_off(pieces: int, outcome: str, folder: Path) -> None:
+    lines = (folder / "vocab.txt").read_text().splitlines(keepends=True)
+    (folder / "vocab.txt").write_text("".join(lines[:pieces]))
+    BertModel.from_pretrained(folder).save_pretrained(folder)
+    sizes = f"the tokenizer has {pieces} pieces, the model has 200 embeddings"
+    if pieces < 73:
+        with pytest.raises(UserError, match=f"{sizes}: the vocabulary is {outcome}, copy it again"):
+            get_model(str(folder))
+    else:
+        with pytest.warns(UserWarning, match=f"{sizes}: the last {outcome}"):
+            get_model(str(folder))
+    (folder / "vocab.txt").write_text("".join([*lines, "more\n"]))
+    with pytest.raises(UserError, match="has 201 pieces, the model has 200 embeddings: vocabulary and weights are not"):
+        get_model(str(folder))

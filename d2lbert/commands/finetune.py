@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from d2lbert.text import Tokenizer
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(NAMED))]
-Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
+Model = Annotated[str, typer.Option("--model", help="a model folder, a name of d2lbert models or of the hub")]
 Format = Annotated[
     str | None, typer.Option("--format", help="of a FILE, such as sst2, glue-tsv, mrpc; by its ending otherwise")
 ]
@@ -119,6 +119,7 @@ def evaluate(
         raise UserError(f"--predictions {predictions} is a folder: name a file")
     from d2lbert.torch.runtime import best_device
     from d2lbert.torch.training.evaluation import evaluate as score
+    from d2lbert.zoo.folders import locate
 
     trained, tokenizer = _load(task, model)
     task_object, length = _task_of(task, trained), _length(task, max_length, trained.bert)
@@ -127,7 +128,7 @@ def evaluate(
     scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
     print(json.dumps({**scores, "examples": len(examples)}))
-    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, predicted)
+    _write_predictions(predictions, locate(model) / f"predictions-{name}.jsonl", examples, predicted)
 
 
 def predict(

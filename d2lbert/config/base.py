@@ -26,6 +26,11 @@ BLOCK_FIELDS = (
     "attention_probs_dropout_prob",
     "layer_norm_eps",
 )
+# No published model comes near these; a larger number in a file is a mistake, and would fill the memory or the day.
+MOST_LAYERS = 1_000
+MOST_POSITIONS = 100_000
+MOST_PIECES = 10_000_000
+WIDEST = 1_000_000
 ACTIVATION = "gelu (exact, with erf), gelu_new (the tanh approximation) or relu"
 
 

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BLOCK_FIELDS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.base import (
+    ACTIVATION,
+    ACTIVATIONS,
+    BLOCK_FIELDS,
+    MOST_LAYERS,
+    MOST_PIECES,
+    MOST_POSITIONS,
+    WIDEST,
+    BlockSizes,
+    ModelConfig,
+    refuse_other_values,
+)
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
 
@@ -31,19 +42,21 @@ class BertConfig(ModelConfig):
     required_values: ClassVar[Mapping[str, tuple[Any, ...]]] = REQUIRED_VALUES
     foreign_names: ClassVar[Mapping[str, str]] = {}  # our field -> its name in config.json, where that is another
 
-    vocab_size: int = setting(30522, "V, the number of word pieces", at_least=1)
-    hidden_size: int = setting(768, "D, the width of every hidden state", at_least=1)
-    num_hidden_layers: int = setting(12, "number of encoder blocks", at_least=0)
-    num_attention_heads: int = setting(12, "H; must divide hidden_size", at_least=1)
-    intermediate_size: int = setting(3072, "width inside the feed-forward network, 4 D in the paper", at_least=1)
+    vocab_size: int = setting(30522, "V, the number of word pieces", at_least=1, at_most=MOST_PIECES)
+    hidden_size: int = setting(768, "D, the width of every hidden state", at_least=1, at_most=WIDEST)
+    num_hidden_layers: int = setting(12, "number of encoder blocks", at_least=1, at_most=MOST_LAYERS)
+    num_attention_heads: int = setting(12, "H; must divide hidden_size", at_least=1, at_most=WIDEST)
+    intermediate_size: int = setting(
+        3072, "width inside the feed-forward network, 4 D in the paper", at_least=1, at_most=WIDEST
+    )
     hidden_act: str = setting("gelu", ACTIVATION, one_of=ACTIVATIONS)
     hidden_dropout_prob: float = setting(0.1, "dropout rate during training", at_least=0, below=1)
     attention_probs_dropout_prob: float = setting(0.1, "dropout rate on attention weights", at_least=0, below=1)
-    max_position_embeddings: int = setting(512, "longest input, in tokens", at_least=1)
-    type_vocab_size: int = setting(2, "number of segments", at_least=0)
+    max_position_embeddings: int = setting(512, "longest input, in tokens", at_least=1, at_most=MOST_POSITIONS)
+    type_vocab_size: int = setting(2, "number of segments", at_least=0, at_most=MOST_PIECES)
     initializer_range: float = setting(0.02, "standard deviation of the initial weights", above=0)
     layer_norm_eps: float = setting(
-        1e-12, "small constant in LayerNorm; 1e-12 in BERT, not the 1e-5 that PyTorch would take", at_least=0
+        1e-12, "small constant in LayerNorm; 1e-12 in BERT, not the 1e-5 that PyTorch would take", above=0
     )
     pad_token_id: int = setting(0, "id that fills the end of a short row", at_least=0)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from d2lbert.config.base import ModelConfig
+from d2lbert.config.base import MOST_LAYERS, MOST_PIECES, MOST_POSITIONS, WIDEST, ModelConfig
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError
 
@@ -16,25 +16,34 @@ class ElmoConfig(ModelConfig):
     """Sizes of an ELMo language model. The defaults are the published one's (Peters et al. 2018, section 3.4)."""
 
     num_characters: int = setting(
-        262, 'rows of the character table: 256 bytes, five markers, and row 0 for "no word"', at_least=1
+        262,
+        'rows of the character table: 256 bytes, five markers, and row 0 for "no word"',
+        at_least=1,
+        at_most=MOST_PIECES,
     )
-    char_embedding_size: int = setting(16, "width of a character's vector", at_least=1)
+    char_embedding_size: int = setting(16, "width of a character's vector", at_least=1, at_most=WIDEST)
     filters: tuple[tuple[int, int], ...] = setting(
         ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
         "(width in characters, number) of each group of convolution filters",
     )
-    num_highway_layers: int = setting(2, "layers that mix what the filters say", at_least=0)
+    num_highway_layers: int = setting(2, "layers that mix what the filters say", at_least=0, at_most=MOST_LAYERS)
     activation: str = setting("relu", "after the convolutions, relu or tanh", one_of=("relu", "tanh"))
-    max_characters: int = setting(50, "characters of a word, its two markers included; the rest is cut off", at_least=1)
-    projection_size: int = setting(512, "D, the width of a word's vector in every layer, for one direction", at_least=1)
-    hidden_size: int = setting(4096, "C, the width of an LSTM's cell", at_least=1)
-    num_layers: int = setting(2, "LSTM layers in each direction", at_least=1)
+    max_characters: int = setting(
+        50, "characters of a word, its two markers included; the rest is cut off", at_least=1, at_most=MOST_POSITIONS
+    )
+    projection_size: int = setting(
+        512, "D, the width of a word's vector in every layer, for one direction", at_least=1, at_most=WIDEST
+    )
+    hidden_size: int = setting(4096, "C, the width of an LSTM's cell", at_least=1, at_most=WIDEST)
+    num_layers: int = setting(2, "LSTM layers in each direction", at_least=1, at_most=MOST_LAYERS)
     cell_clip: float = setting(3.0, "largest absolute value of a cell; 0: no limit", at_least=0)
     projection_clip: float = setting(3.0, "largest absolute value of a projected state; 0: no limit", at_least=0)
     skip_connections: bool = setting(True, "whether a layer above the first adds its input to its output")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not all(isinstance(number, int) and 1 <= number <= WIDEST for group in self.filters for number in group):
+            raise UserError(f"configuration: filters is {self.filters}; give pairs of a width and a number from 1 on")
         widest = max((width for width, _ in self.filters), default=0)
         if not 0 < widest <= self.max_characters:
             raise UserError(

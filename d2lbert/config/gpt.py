@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BlockSizes, ModelConfig, refuse_other_values
+from d2lbert.config.base import (
+    ACTIVATION,
+    ACTIVATIONS,
+    MOST_LAYERS,
+    MOST_PIECES,
+    MOST_POSITIONS,
+    WIDEST,
+    BlockSizes,
+    ModelConfig,
+    refuse_other_values,
+)
 from d2lbert.config.settings import Settings, setting
 from d2lbert.errors import UserError, unknown_name
 
@@ -26,17 +36,19 @@ _OTHER_NAMES = {"gelu_pytorch_tanh": "gelu_new"}  # two names of one formula
 class GptConfig(ModelConfig):
     """Sizes of a GPT. The defaults are the smallest GPT-2 (Radford et al. 2019, table 2), with its vocabulary."""
 
-    vocab_size: int = setting(50257, "V, the number of tokens", at_least=1)
-    n_positions: int = setting(1024, "longest text, in tokens", at_least=1)
-    n_embd: int = setting(768, "D, the width of every hidden state", at_least=1)
-    n_layer: int = setting(12, "number of blocks", at_least=1)
-    n_head: int = setting(12, "H; must divide n_embd", at_least=1)
-    n_inner: int = setting(3072, "F, the width inside the feed-forward network, 4 D in the paper", at_least=1)
+    vocab_size: int = setting(50257, "V, the number of tokens", at_least=1, at_most=MOST_PIECES)
+    n_positions: int = setting(1024, "longest text, in tokens", at_least=1, at_most=MOST_POSITIONS)
+    n_embd: int = setting(768, "D, the width of every hidden state", at_least=1, at_most=WIDEST)
+    n_layer: int = setting(12, "number of blocks", at_least=1, at_most=MOST_LAYERS)
+    n_head: int = setting(12, "H; must divide n_embd", at_least=1, at_most=WIDEST)
+    n_inner: int = setting(
+        3072, "F, the width inside the feed-forward network, 4 D in the paper", at_least=1, at_most=WIDEST
+    )
     activation_function: str = setting("gelu_new", ACTIVATION, one_of=ACTIVATIONS)
     resid_pdrop: float = setting(0.1, "dropout rate on the output of a sublayer", at_least=0, below=1)
     embd_pdrop: float = setting(0.1, "dropout rate on the embeddings", at_least=0, below=1)
     attn_pdrop: float = setting(0.1, "dropout rate on attention weights", at_least=0, below=1)
-    layer_norm_epsilon: float = setting(1e-5, "small constant in LayerNorm; 1e-5, where BERT has 1e-12", at_least=0)
+    layer_norm_epsilon: float = setting(1e-5, "small constant in LayerNorm; 1e-5, where BERT has 1e-12", above=0)
     initializer_range: float = setting(0.02, "standard deviation of the initial weights", above=0)
     bos_token_id: int = setting(50256, "the token before a text", at_least=0)
     eos_token_id: int = setting(50256, "the token after a text; GPT-2 has one for both", at_least=0)
@@ -68,12 +80,11 @@ class GptConfig(ModelConfig):
         known = {field.name for field in dataclasses.fields(cls)}
         # In GPT-2's file, null stands for a default: four times the width, and no token for padding.
         fields = {name: value for name, value in values.items() if name in known and value is not None}
-        fields.setdefault("n_inner", 4 * fields.get("n_embd", cls.n_embd))
+        width = fields.get("n_embd", cls.n_embd)
+        fields.setdefault("n_inner", 4 * width if isinstance(width, int) else cls.n_inner)
         fields.setdefault("pad_token_id", fields.get("eos_token_id", cls.eos_token_id))
-        if "activation_function" in fields:
-            fields["activation_function"] = _OTHER_NAMES.get(
-                fields["activation_function"], fields["activation_function"]
-            )
+        activation = fields.get("activation_function", cls.activation_function)
+        fields["activation_function"] = _OTHER_NAMES.get(str(activation), activation)
         try:
             return cls(**fields)
         except UserError as error:

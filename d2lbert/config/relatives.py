@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from d2lbert.config.base import MOST_LAYERS, WIDEST
 from d2lbert.config.bert import REQUIRED_VALUES, BertConfig
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError
@@ -28,10 +29,13 @@ class AlbertConfig(BertConfig):
     hidden_dropout_prob: float = 0.0
     attention_probs_dropout_prob: float = 0.0
     embedding_size: int = setting(
-        128, "E, the width of the embeddings; a matrix takes them to the hidden size D", at_least=1
+        128, "E, the width of the embeddings; a matrix takes them to the hidden size D", at_least=1, at_most=WIDEST
     )
     num_hidden_groups: int = setting(
-        1, "blocks with weights of their own; the layers share them in groups. 1 in the paper", at_least=1
+        1,
+        "blocks with weights of their own; the layers share them in groups. 1 in the paper",
+        at_least=1,
+        at_most=MOST_LAYERS,
     )
 
     def __post_init__(self) -> None:

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from d2lbert.config.base import ACTIVATION, ACTIVATIONS, BLOCK_FIELDS, BlockSizes, ModelConfig
+from d2lbert.config.base import (
+    ACTIVATION,
+    ACTIVATIONS,
+    BLOCK_FIELDS,
+    MOST_LAYERS,
+    MOST_PIECES,
+    MOST_POSITIONS,
+    WIDEST,
+    BlockSizes,
+    ModelConfig,
+)
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError, unknown_name
 
@@ -18,9 +28,11 @@ class TranslationConfig(ModelConfig):
 
     model_type: ClassVar[str] = ""
 
-    source_vocab_size: int = setting(37000, "V of the source; equal to the target's where they share it", at_least=1)
-    target_vocab_size: int = setting(37000, "V of the target", at_least=1)
-    hidden_size: int = setting(512, "D, the width of every hidden state", at_least=1)
+    source_vocab_size: int = setting(
+        37000, "V of the source; equal to the target's where they share it", at_least=1, at_most=MOST_PIECES
+    )
+    target_vocab_size: int = setting(37000, "V of the target", at_least=1, at_most=MOST_PIECES)
+    hidden_size: int = setting(512, "D, the width of every hidden state", at_least=1, at_most=WIDEST)
     hidden_dropout_prob: float = setting(0.1, "dropout rate during training", at_least=0, below=1)
     pad_token_id: int = setting(0, "padding, in both languages", at_least=0)
     bos_token_id: int = setting(1, "begin of a sequence, in both languages", at_least=0)
@@ -69,14 +81,14 @@ class TransformerConfig(TranslationConfig):
 
     model_type: ClassVar[str] = "transformer"
 
-    num_encoder_layers: int = setting(6, "blocks of the encoder", at_least=1)
-    num_decoder_layers: int = setting(6, "blocks of the decoder", at_least=1)
-    num_attention_heads: int = setting(8, "H; must divide hidden_size", at_least=1)
-    intermediate_size: int = setting(2048, "F, the width inside the feed-forward network", at_least=1)
+    num_encoder_layers: int = setting(6, "blocks of the encoder", at_least=1, at_most=MOST_LAYERS)
+    num_decoder_layers: int = setting(6, "blocks of the decoder", at_least=1, at_most=MOST_LAYERS)
+    num_attention_heads: int = setting(8, "H; must divide hidden_size", at_least=1, at_most=WIDEST)
+    intermediate_size: int = setting(2048, "F, the width inside the feed-forward network", at_least=1, at_most=WIDEST)
     hidden_act: str = setting("relu", ACTIVATION, one_of=ACTIVATIONS)
     attention_probs_dropout_prob: float = setting(0.0, "dropout rate on attention weights", at_least=0, below=1)
-    max_position_embeddings: int = setting(1024, "longest sequence, in tokens", at_least=1)
-    layer_norm_eps: float = setting(1e-5, "small constant in LayerNorm", at_least=0)
+    max_position_embeddings: int = setting(1024, "longest sequence, in tokens", at_least=1, at_most=MOST_POSITIONS)
+    layer_norm_eps: float = setting(1e-5, "small constant in LayerNorm", above=0)
     norm_first: bool = setting(False, "False for post-LN as in the paper, True for pre-LN")
     share_embeddings: bool = setting(True, "source and target have one table of embeddings")
     tie_word_embeddings: bool = setting(True, "the output layer is the target's table of embeddings")
@@ -141,8 +153,10 @@ class Seq2SeqConfig(TranslationConfig):
 
     model_type: ClassVar[str] = "seq2seq"
 
-    embedding_size: int = setting(256, "E, the width of a token's vector", at_least=1)
-    num_hidden_layers: int = setting(1, "recurrent layers of the encoder and of the decoder", at_least=1)
+    embedding_size: int = setting(256, "E, the width of a token's vector", at_least=1, at_most=WIDEST)
+    num_hidden_layers: int = setting(
+        1, "recurrent layers of the encoder and of the decoder", at_least=1, at_most=MOST_LAYERS
+    )
     cell: str = setting("gru", "gru or lstm", one_of=("gru", "lstm"))
     attention: str = setting(
         "additive",

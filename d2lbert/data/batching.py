@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from d2lbert.errors import UserError
 from d2lbert.text import Encoding
 
 # Attention compares every token with every other token of its row. Counted in operations, in a row of L tokens it adds
@@ -62,7 +63,11 @@ def pad(encodings: Sequence[Encoding], pad_id: int = 0) -> Batch:
     Args:
         encodings: the texts, N of them, at least one.
         pad_id: the id of the padding token.
+
+    Raises:
+        UserError: there is no text, or one without tokens.
     """
+    _check_lengths([len(encoding.ids) for encoding in encodings])
     longest = max(len(encoding.ids) for encoding in encodings)
     return _fill(encodings, [[index] for index in range(len(encodings))], longest, pad_id, packed=False)
 
@@ -75,11 +80,22 @@ def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 
         width: the length of a row in tokens; raised to that of the longest text, so that nothing is cut. By default it
             is near 96, or half as long again as the longest text if that saves time (:func:`choose_rows`).
         pad_id: the id of the padding token.
+
+    Raises:
+        UserError: there is no text, or one without tokens.
     """
     lengths = [len(encoding.ids) for encoding in encodings]
+    _check_lengths(lengths)
     rows = choose_rows(lengths, width)
     longest = max(sum(lengths[index] for index in row) for row in rows)
     return _fill(encodings, rows, longest, pad_id, packed=True)
+
+
+def _check_lengths(lengths: Sequence[int]) -> None:
+    if not lengths:
+        raise UserError("no texts to make a batch of: give at least one")
+    if min(lengths) == 0:
+        raise UserError(f"text {list(lengths).index(0)} of the batch has no tokens: leave it out")
 
 
 def choose_rows(lengths: Sequence[int], width: int | None = None) -> list[list[int]]:

@@ -6,8 +6,10 @@ Shape legend: B rows of a batch, L length of a row, D hidden size, H heads, V vo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mxnet import nd
@@ -20,6 +22,9 @@ from d2lbert.mxnet.blocks import Block
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
 from d2lbert.mxnet.folder import HuggingFaceFolder, load_named, named_arrays
 from d2lbert.outputs import BertOutput, Rows
+
+if TYPE_CHECKING:
+    from d2lbert.weights.header import TensorInfo
 
 
 class BertEmbeddings(Block):
@@ -129,6 +134,20 @@ class BertModel(HuggingFaceFolder):
         from d2lbert.weights.bert import bert_names
 
         return bert_names(self.config.num_hidden_layers)
+
+    @classmethod
+    def file_shapes(cls, config: Any) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter under Hugging Face's names."""
+        from d2lbert.weights.bert import bert_file_shapes
+
+        return bert_file_shapes(config)
+
+    @classmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: Any, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration."""
+        from d2lbert.weights.folder import check_header
+
+        check_header(header, cls.file_shapes(config), origin)
 
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         """Return the tensors of a file, with a new pooler where it has none."""

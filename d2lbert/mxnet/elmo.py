@@ -169,9 +169,12 @@ class Elmo(gluon.Block):
             UserError: a file is missing or damaged, or the two are not of one model.
         """
         from d2lbert.weights.elmo import elmo_parameters, read_elmo
+        from d2lbert.weights.shapes import elmo_shapes
 
-        model = cls(ElmoConfig.from_options(options))
-        model._load(elmo_parameters(read_elmo(weights), model.config, model._shapes(), weights))
+        config = ElmoConfig.from_options(options)
+        arrays = elmo_parameters(read_elmo(weights), config, elmo_shapes(config), weights)
+        model = cls(config)
+        model._load(arrays)
         return model
 
     @classmethod
@@ -181,13 +184,19 @@ class Elmo(gluon.Block):
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
         """
-        from d2lbert.weights.folder import OPTIONS_FILE, read_tensors, select
+        from d2lbert.weights.folder import OPTIONS_FILE, check_tensors, read_tensors
+        from d2lbert.weights.header import read_header
+        from d2lbert.weights.shapes import elmo_shapes
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
-        model = cls(ElmoConfig.from_options(path / OPTIONS_FILE))
-        shapes = model._shapes()
-        model._load(select(read_tensors(path), {name: name for name in shapes}, shapes, path))
+        config = ElmoConfig.from_options(path / OPTIONS_FILE)
+        shapes = elmo_shapes(config)
+        check_tensors(read_header(path), shapes, path)
+        tensors = read_tensors(path)
+        check_tensors(tensors, shapes, path)
+        model = cls(config)
+        model._load(tensors)
         return model
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
@@ -198,9 +207,6 @@ class Elmo(gluon.Block):
         parameters = self._collect_params_with_prefix()
         write_tensors(folder, {name: value.data().asnumpy().astype(dtype) for name, value in parameters.items()})
         write_json(Path(folder) / OPTIONS_FILE, self.config.to_options())
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(value.shape) for name, value in self._collect_params_with_prefix().items()}
 
     def _load(self, arrays: dict[str, np.ndarray]) -> None:
         self.initialize()

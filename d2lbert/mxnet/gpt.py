@@ -10,9 +10,10 @@ where a token is to be predicted, N texts that are being written.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mxnet import init, nd
@@ -26,6 +27,9 @@ from d2lbert.mxnet.encoder import TransformerEncoder, initialize
 from d2lbert.mxnet.folder import HuggingFaceFolder
 from d2lbert.mxnet.generation import next_token_distribution
 from d2lbert.outputs import GptOutput, Hypothesis, Rows
+
+if TYPE_CHECKING:
+    from d2lbert.weights.header import TensorInfo
 
 
 class GptEmbeddings(Block):
@@ -116,6 +120,13 @@ class Gpt(HuggingFaceFolder):
         longest = self.config.n_positions
         if length > longest:
             raise UserError(f"a text of {length} tokens, but the model has {longest} positions: shorten the text")
+
+    @classmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: GptConfig, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration."""
+        from d2lbert.weights.gpt import check_gpt_header
+
+        check_gpt_header(header, config, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""

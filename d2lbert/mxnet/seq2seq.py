@@ -174,7 +174,9 @@ class Seq2Seq(gluon.Block):
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
-        model: Seq2Seq = load_model(cls, Seq2SeqConfig, folder)
+        from d2lbert.weights.shapes import seq2seq_shapes
+
+        model: Seq2Seq = load_model(cls, Seq2SeqConfig, folder, seq2seq_shapes)
         return model
 
     def save_pretrained(self, folder: str | Path) -> None:

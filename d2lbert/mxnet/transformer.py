@@ -101,7 +101,9 @@ class Transformer(Block):
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
-        model: Transformer = load_model(cls, TransformerConfig, folder)
+        from d2lbert.weights.shapes import transformer_shapes
+
+        model: Transformer = load_model(cls, TransformerConfig, folder, transformer_shapes)
         return model
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -8,35 +8,35 @@ models with ``huggingface_hub``; both go through :func:`attempt`.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-# Seconds to look up and reach a server, seconds of silence after which it counts as stuck, how often to try, and
-# seconds between two attempts.
+from d2lbert.storage.cache import UNFINISHED, locked
+from d2lbert.storage.files import sha256_of
+from d2lbert.storage.receiving import DownloadError, GrowingFile, watched
+
+# As HTTP numbers them. The hub answers 401 for a repository that there is not, since it could be a private one.
+NOT_PUBLIC = (401, 403, 404)
+TOO_MANY_REQUESTS = 429
+
+# Seconds to look up and reach a server, seconds of silence after which it counts as stuck, how often to try, seconds
+# between two attempts, and the most of them where a server asks for more.
 CONNECT_TIMEOUT = 3.0
 READ_TIMEOUT = 15.0
 ATTEMPTS = 3
 PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+MOST_BYTES = 4_000_000_000  # of a file whose size is not known
 
 # Server ("host:port") or URL -> why this process does not try it any more.
-_given_up: dict[str, str] = {}
-
-
-class DownloadError(Exception):
-    """The file could not be downloaded. The message is a clause without a full stop.
-
-    Fields:
-        transient: whether another attempt may succeed.
-    """
-
-    def __init__(self, reason: str, transient: bool = False) -> None:
-        super().__init__(reason)
-        self.transient = transient
+_given_up: dict[str, DownloadError] = {}
 
 
 def forget_failures() -> None:
@@ -47,16 +47,21 @@ def forget_failures() -> None:
 def download(url: str, target: Path, sha256: str = "", size: int = 0) -> None:
     """Download a file to ``target``. The target appears only once it is complete and its sha256, if known, is right.
 
+    If several processes call this, one downloads and the others wait for it.
+
     Args:
         url: the address of the file.
         target: the path to write.
         sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
-        size: bytes, for the progress bar; 0 where it is not known.
+        size: its bytes, of which no more are taken; 0 where they are not known.
 
     Raises:
-        DownloadError: the server cannot be reached, has no such file, breaks off repeatedly, or sends another file.
+        DownloadError: the server cannot be reached, has no such file, breaks off repeatedly, sends another file or a
+            larger one, or next to nothing for a minute.
     """
-    attempt(url, target.parent, lambda server: _fetch(server, url, target, sha256, size))
+    with locked(target.parent):
+        if not (sha256 and target.is_file() and sha256_of(target) == sha256):  # another process has been here
+            attempt(url, target.parent, lambda server: _fetch(server, url, target, sha256, size))
 
 
 def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
@@ -75,7 +80,7 @@ def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
         raise DownloadError("D2LBERT_OFFLINE=1 forbids the network")
     server = _reach(url)
     if url in _given_up:
-        raise DownloadError(_given_up[url])
+        raise _given_up[url]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for trial in range(ATTEMPTS):
@@ -83,9 +88,10 @@ def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
                 return fetch(server)
             except DownloadError as error:
                 if not error.transient or trial == ATTEMPTS - 1:
-                    _given_up[url] = str(error)
+                    _given_up[url] = error
                     raise
-            time.sleep(PAUSE)
+                pause = error.wait
+            time.sleep(min(max(PAUSE, pause), LONGEST_PAUSE))
     except OSError as error:
         reason = error.strerror or error
         raise DownloadError(
@@ -93,9 +99,20 @@ def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
         ) from None
 
 
-def refusal(server: str, status: int, url: str) -> DownloadError:
-    """Return the error for a response without the file. Another attempt may help after status 5xx, never after 4xx."""
-    return DownloadError(f"{server} answered {status} for {url}", transient=status >= 500)
+def refusal(server: str, status: int, url: str, wait: str = "") -> DownloadError:
+    """Return the error for a response without the file. Another attempt may help after status 429 or 5xx.
+
+    Args:
+        wait: the header ``Retry-After`` of the response: seconds, or a date, which is not read.
+    """
+    transient = status == TOO_MANY_REQUESTS or status >= 500
+    seconds = float(wait) if wait.isdecimal() and len(wait) < 10 else 0.0
+    return DownloadError(f"{server} answered {status} for {shown(url)}", transient, seconds, status in NOT_PUBLIC)
+
+
+def shown(url: str) -> str:
+    """Return an address for messages: without the name and the password that may stand in it."""
+    return re.sub(r"//.*@", "//", url)
 
 
 def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
@@ -104,20 +121,26 @@ def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
     from tqdm import tqdm
 
     pooch.get_logger().setLevel("ERROR")
-    known_hash = f"sha256:{sha256}" if sha256 else None
     try:
-        # pooch writes to a temporary name in the same folder, compares the digest, then renames. It tests the truth
-        # value of the bar, which needs a total; the server tells pooch the right one.
-        with tqdm(desc=target.name, total=max(1, size), unit="B", unit_scale=True, file=sys.stderr) as bar:
+        # pooch tests the truth value of the bar, which needs a total; the server tells it the right one.
+        with (
+            tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=target.parent) as folder,
+            GrowingFile(Path(folder) / "received", server, size or MOST_BYTES) as file,
+            tqdm(desc=target.name, total=max(1, size), unit="B", unit_scale=True, file=sys.stderr) as bar,
+        ):
             timeout = (CONNECT_TIMEOUT, READ_TIMEOUT)
             downloader = pooch.HTTPDownloader(progressbar=bar, timeout=timeout, chunk_size=16384)
-            pooch.retrieve(url, known_hash, target.name, target.parent, downloader=downloader)
+            watched(lambda: downloader(url, file, None), lambda: file.received, server)
+            file.close()
+            if sha256 and sha256_of(Path(file.name)) != sha256:
+                raise DownloadError(f"{server} sent a file whose sha256 is not the known one", transient=True)
+            Path(file.name).replace(target)
     except requests.HTTPError as error:
-        raise refusal(server, error.response.status_code if error.response is not None else 0, url) from None
+        if error.response is None:
+            raise refusal(server, 0, url) from None
+        raise refusal(server, error.response.status_code, url, error.response.headers.get("Retry-After", "")) from None
     except requests.RequestException as error:
         raise DownloadError(f"the connection to {server} failed ({type(error).__name__})", transient=True) from None
-    except ValueError:
-        raise DownloadError(f"{server} sent a file whose sha256 is not the known one", transient=True) from None
 
 
 def _reach(url: str) -> str:
@@ -125,10 +148,10 @@ def _reach(url: str) -> str:
     host, port = _server_of(url)
     server = f"{host}:{port}"
     if server in _given_up:
-        raise DownloadError(_given_up[server])
+        raise _given_up[server]
     if not _accepts(host, port):
-        _given_up[server] = f"no network (cannot reach {server})"
-        raise DownloadError(_given_up[server])
+        _given_up[server] = DownloadError(f"no network (cannot reach {server})")
+        raise _given_up[server]
     return server
 
 
@@ -142,9 +165,12 @@ def _server_of(url: str) -> tuple[str, int]:
 
     try:
         server = _host_and_port(url)
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"{urlsplit(url).scheme} is neither http nor https")
     except ValueError as error:
         advice = "D2LBERT_HUB, where it is set, must be like https://HOST or http://HOST:PORT"
-        raise DownloadError(f"{url} is no valid address ({error}), {advice}") from None
+        reason = "" if "@" in url else f" ({error})"  # it may quote a part of the password
+        raise DownloadError(f"{shown(url)} is no valid address{reason}, {advice}") from None
     proxy = select_proxy(url, get_environ_proxies(url))
     if not proxy:
         return server

@@ -104,7 +104,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; check the path") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # a RecursionError: brackets within brackets, thousands deep
         raise UserError(f"{path} is not valid JSON: {error}; restore the file") from None
     if not isinstance(values, dict):
         raise UserError(f"{path} holds a {type(values).__name__}, not a JSON object; restore the file")

@@ -1,11 +1,38 @@
-"""A vocabulary: the ids of words."""
+"""A vocabulary: the ids of words, and how many a model wants."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from d2lbert.errors import UserError
 from d2lbert.text.encoding import PAD, UNKNOWN
+
+# Some tables of embeddings are longer than their vocabulary, up to the next multiple of 64 or 128: that is faster.
+_LONGEST_PADDING = 127
+
+
+def check_vocabulary(pieces: int, embeddings: int, origin: str | Path) -> None:
+    """Check that a tokenizer's vocabulary fits a model's embeddings. A few unused embeddings are padding: a warning.
+
+    Args:
+        pieces: the size of the vocabulary.
+        embeddings: the number of the model's embeddings.
+        origin: the folder or file, for messages.
+
+    Raises:
+        UserError: there are more pieces than embeddings, or so few that the file must be cut off or another one.
+    """
+    sizes = f"{origin}: the tokenizer has {pieces:,} pieces, the model has {embeddings:,} embeddings"
+    if pieces > embeddings:
+        raise UserError(f"{sizes}: vocabulary and weights are not of one model")
+    if embeddings - pieces > _LONGEST_PADDING:
+        raise UserError(f"{sizes}: the vocabulary is cut off or of another model, copy it again")
+    if pieces < embeddings:
+        warnings.warn(
+            f"{sizes}: the last {embeddings - pieces} are padding, or the vocabulary is cut off", stacklevel=3
+        )
 
 
 class Vocabulary:

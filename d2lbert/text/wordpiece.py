@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from d2lbert.errors import UserError
-from d2lbert.storage.files import write_text
+from d2lbert.storage.files import read_json, write_text
 from d2lbert.text.encoding import (
     CLS,
     MASK,
@@ -296,14 +296,13 @@ def _read_vocabulary(path: Path) -> list[str]:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    """Return the content of a ``tokenizer_config.json``, an empty one where there is no such file."""
     if not path.is_file():
         return {}
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}; mend or delete the file") from None
-    if not isinstance(config, dict):
-        raise UserError(f"{path} holds no JSON object; mend or delete the file")
-    if config.get("tokenize_chinese_chars", True) is False:
+    config = read_json(path)
+    for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        if not isinstance(config.get(name), bool | None):
+            raise UserError(f"{path}: {name} is {config[name]!r}; give true or false, without quotation marks")
+    if config.get("tokenize_chinese_chars") is False:
         raise UserError(f"{path} asks for tokenize_chinese_chars=false, which is not offered; use another model")
     return config

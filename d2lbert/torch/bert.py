@@ -6,8 +6,9 @@ N = B), or, packed, several texts one after the other (then N > B).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from d2lbert.outputs import BertOutput, Rows
 from d2lbert.torch.attention import same_sequence
 from d2lbert.torch.encoder import TransformerEncoder, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
+
+if TYPE_CHECKING:
+    from d2lbert.weights.header import TensorInfo
 
 
 class BertEmbeddings(nn.Module):
@@ -77,19 +81,22 @@ class BertModel(HuggingFaceFolder):
             mask: (B, L), 1 for a token and 0 for padding; all 1 by default.
 
         Raises:
-            UserError: a row is longer than the position embeddings.
+            UserError: a row is longer than the position embeddings, there are no tokens, or (on a CPU) an id is outside
+                its table of embeddings.
         """
         rows = Rows.of(token_ids, segment_ids, mask)
+        positions = first_positions(rows)  # (N,)
         x = self.embed(rows)  # (B, L, D)
         encoded = self.encoder(x, attention_mask(rows), output_hidden_states, output_attentions)
-        first = encoded.sequence.flatten(0, 1)[first_positions(rows)]  # (B, L, D) -> (B L, D) -> (N, D)
+        first = encoded.sequence.flatten(0, 1)[positions]  # (B, L, D) -> (B L, D) -> (N, D)
         return BertOutput(encoded.sequence, self.pool(first), encoded.hidden_states, encoded.attentions)
 
     def embed(self, rows: Rows[Tensor]) -> Tensor:
         """Return the vectors (B, L, D) of tokens; by default the positions are 0, 1, 2, ... and all segments 0.
 
         Raises:
-            UserError: a row without position ids is longer than the position embeddings.
+            UserError: a row without position ids is longer than the position embeddings, or (on a CPU) an id is outside
+                its table of embeddings.
         """
         position_ids, segment_ids = rows.position_ids, rows.segment_ids
         if position_ids is None:
@@ -99,7 +106,11 @@ class BertModel(HuggingFaceFolder):
             position_ids = torch.arange(length, device=rows.token_ids.device).unsqueeze(0)  # (1, L)
         if segment_ids is None:
             segment_ids = torch.zeros_like(rows.token_ids)
-        return self.embeddings(rows.token_ids, segment_ids, position_ids)
+        try:
+            return self.embeddings(rows.token_ids, segment_ids, position_ids)
+        except IndexError:
+            check_ids(rows.token_ids, segment_ids, position_ids, self.config)
+            raise
 
     def pool(self, first: Tensor) -> Tensor:
         """Return the vectors of texts, tanh(W h + b) of the last states h (N, D) of their first tokens.
@@ -135,6 +146,20 @@ class BertModel(HuggingFaceFolder):
 
         return bert_names(self.config.num_hidden_layers)
 
+    @classmethod
+    def file_shapes(cls, config: Any) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter under Hugging Face's names."""
+        from d2lbert.weights.bert import bert_file_shapes
+
+        return bert_file_shapes(config)
+
+    @classmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: Any, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration."""
+        from d2lbert.weights.folder import check_header
+
+        check_header(header, cls.file_shapes(config), origin)
+
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         """Return the tensors of a file, with a new pooler if the file has none and the model needs one."""
         from d2lbert.weights.bert import with_pooler
@@ -150,6 +175,25 @@ class BertModel(HuggingFaceFolder):
         return named_arrays(self, self.names())
 
 
+def check_ids(token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor, config: BertConfig) -> None:
+    """Name the id that is outside its table of embeddings.
+
+    To look at every id costs time, so this is for a look-up that has failed. A GPU does not say that it has.
+
+    Raises:
+        UserError: there is such an id.
+    """
+    tables = (
+        ("token id", token_ids, config.vocab_size, "encode the text with the tokenizer of this model"),
+        ("position", position_ids, config.max_position_embeddings, "truncate the text"),
+        ("segment", segment_ids, config.type_vocab_size, "number the texts of a pair 0 and 1"),
+    )
+    for name, ids, size, advice in tables:
+        for number in (int(ids.min()), int(ids.max())):
+            if not 0 <= number < size:
+                raise UserError(f"{name} {number} is not from 0 to {size - 1}, the rows of its embeddings: {advice}")
+
+
 def attention_mask(rows: Rows[Tensor]) -> Tensor | None:
     """Return the attention mask, True = keep: (B, L, L) for packed rows, (B, L) for padded ones, None to keep all."""
     if rows.sequence_ids is not None:
@@ -158,8 +202,14 @@ def attention_mask(rows: Rows[Tensor]) -> Tensor | None:
 
 
 def first_positions(rows: Rows[Tensor]) -> Tensor:
-    """Return the position of the first token of each text, (N,): row times L plus column."""
+    """Return the position of the first token of each text, (N,): row times L plus column.
+
+    Raises:
+        UserError: there are no tokens.
+    """
     batch, length = rows.token_ids.shape
+    if not rows.token_ids.numel():
+        raise UserError("the batch has no tokens: give at least one text, [CLS] and [SEP] around it")
     if rows.starts is None:
         return torch.arange(0, batch * length, length, device=rows.token_ids.device)
     return rows.starts[:, 0] * length + rows.starts[:, 1]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.outputs import ElmoOutput
 from d2lbert.text.characters import WordCharacters
-from d2lbert.torch.folder import load_named, shapes_of, to_arrays
+from d2lbert.torch.folder import load_named, to_arrays
 
 State = tuple[Tensor, Tensor]  # projected state (B, D) and cell (B, C) of one layer
 
@@ -158,9 +158,11 @@ class Elmo(nn.Module):
             UserError: a file is missing or damaged, or the two are not of one model.
         """
         from d2lbert.weights.elmo import elmo_parameters, read_elmo
+        from d2lbert.weights.shapes import elmo_shapes
 
-        model = cls(ElmoConfig.from_options(options))
-        arrays = elmo_parameters(read_elmo(weights), model.config, shapes_of(model.state_dict()), weights)
+        config = ElmoConfig.from_options(options)
+        arrays = elmo_parameters(read_elmo(weights), config, elmo_shapes(config), weights)
+        model = cls(config)
         model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
         return model.eval()
 
@@ -171,11 +173,15 @@ class Elmo(nn.Module):
         Raises:
             UserError: a file is missing or damaged, or options and weights are not of one model.
         """
-        from d2lbert.weights.folder import OPTIONS_FILE, read_tensors
+        from d2lbert.weights.folder import OPTIONS_FILE, check_tensors, read_tensors
+        from d2lbert.weights.header import read_header
+        from d2lbert.weights.shapes import elmo_shapes
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
-        model = cls(ElmoConfig.from_options(path / OPTIONS_FILE))
+        config = ElmoConfig.from_options(path / OPTIONS_FILE)
+        check_tensors(read_header(path), elmo_shapes(config), path)
+        model = cls(config)
         load_named(model, {name: name for name in model.state_dict()}, read_tensors(path), path)
         return model.eval()
 
@@ -184,7 +190,9 @@ class Elmo(nn.Module):
         from d2lbert.weights.folder import OPTIONS_FILE, write_json, write_tensors
 
         dtype = np.float16 if half else np.float32
-        write_tensors(folder, {name: array.astype(dtype) for name, array in to_arrays(self.state_dict()).items()})
+        with np.errstate(over="ignore"):  # a number that is too large for 16 bits is refused, by name
+            tensors = {name: array.astype(dtype) for name, array in to_arrays(self.state_dict()).items()}
+        write_tensors(folder, tensors)
         write_json(Path(folder) / OPTIONS_FILE, self.config.to_options())
 
     @torch.inference_mode()

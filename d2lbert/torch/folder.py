@@ -6,13 +6,17 @@ What reads and writes files is imported where it is used, so that a network can 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from d2lbert.weights.header import TensorInfo
+    from d2lbert.weights.shapes import Shapes
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -24,19 +28,29 @@ def save_model(model: Any, folder: str | Path) -> None:
     write_folder(folder, model.config, to_arrays(dict(model.named_parameters())))
 
 
-def load_model(model_class: type[Model], config_class: Any, folder: str | Path) -> Model:
+def load_model(
+    model_class: type[Model], config_class: Any, folder: str | Path, shapes: Callable[[Any], Shapes]
+) -> Model:
     """Build a model from the folder's configuration, with the folder's parameters, ready for use (no dropout).
+
+    Args:
+        shapes: of :mod:`d2lbert.weights.shapes`, from a configuration to the shape of each parameter; the file is
+            checked against it before anything is built.
 
     Raises:
         UserError: a file is missing or damaged, or configuration and weights do not fit.
     """
     from d2lbert.weights.folder import CONFIG_FILE, check_tensors, read_tensors
+    from d2lbert.weights.header import read_header
 
     path = Path(folder)
-    model = model_class(config_class.from_json(path / CONFIG_FILE))
+    config = config_class.from_json(path / CONFIG_FILE)
+    expected = shapes(config)
+    check_tensors(read_header(path), expected, path)
+    model = model_class(config)
     parameters = dict(model.named_parameters())
     tensors = read_tensors(path)
-    check_tensors(tensors, shapes_of(parameters), path)
+    check_tensors(tensors, expected, path)
     with torch.no_grad():
         for name, array in tensors.items():
             parameters[name].copy_(torch.from_numpy(array))
@@ -98,12 +112,24 @@ class HuggingFaceFolder(nn.Module, ABC):
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
         from d2lbert.weights.folder import CONFIG_FILE, read_tensors
+        from d2lbert.weights.header import read_header
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
-        model = cls(cls.config_class.from_json(path / CONFIG_FILE))
+        config = cls.config_class.from_json(path / CONFIG_FILE)
+        cls.check_file(read_header(path), config, path)
+        model = cls(config)
         model.load_tensors(model.complete(read_tensors(path), path), path)
         return model.eval()
+
+    @classmethod
+    @abstractmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: Any, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration, before a model of these sizes is built.
+
+        Raises:
+            UserError: a tensor is missing, has another shape or other numbers, or does not belong to the model.
+        """
 
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         """Return the tensors of a file, completed by those that it may lack."""

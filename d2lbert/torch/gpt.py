@@ -11,7 +11,7 @@ P positions at which a token is predicted.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from d2lbert.torch.generation import sample
 
 if TYPE_CHECKING:
     from d2lbert.text import WordPiece
+    from d2lbert.weights.header import TensorInfo
 
 
 @dataclass
@@ -168,6 +169,13 @@ class Gpt(HuggingFaceFolder):
         longest = self.config.n_positions
         if length > longest:
             raise UserError(f"a text of {length} tokens, but the model has {longest} positions: shorten the text")
+
+    @classmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: GptConfig, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration."""
+        from d2lbert.weights.gpt import check_gpt_header
+
+        check_gpt_header(header, config, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Take over NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""

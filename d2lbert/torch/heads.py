@@ -56,11 +56,13 @@ class _BertWithHead(nn.Module):
                 not fit.
         """
         from d2lbert.weights.folder import CONFIG_FILE, read_tensors
+        from d2lbert.weights.header import read_header
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
         encoder = encoder_class(str(read_json(path / CONFIG_FILE).get("model_type", "bert")))
         config = encoder.config_class.from_json(path / CONFIG_FILE)
+        encoder.check_file(read_header(path), config, path)
         tensors = read_tensors(path)
         labels = cls._read_labels(path / CONFIG_FILE, tensors)
         model = cls(encoder(config), labels)
@@ -239,7 +241,7 @@ class BertForMultipleChoice(_BertWithPooledHead):
 
     @classmethod
     def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        architectures = _check_head(path, cls.__name__).get("architectures") or [""]
+        architectures = _architectures(_check_head(path, cls.__name__), path) or [""]
         if _head_of(architectures[0]) != _head_of(cls.__name__):
             raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")
         return list(CHOICE_LABELS)
@@ -248,11 +250,19 @@ class BertForMultipleChoice(_BertWithPooledHead):
 def _check_head(path: Path, head: str) -> dict[str, Any]:
     """Return the content of a ``config.json``; refuse one that names another head."""
     config = read_json(path)
-    architecture = str((config.get("architectures") or [head])[0])
+    architecture = (_architectures(config, path) or [head])[0]
     if _head_of(architecture) and _head_of(architecture) != _head_of(head):
         expected = architecture.removesuffix(_head_of(architecture)) + _head_of(head)
         raise UserError(f"{path} is of {architecture}, not of {expected}: use the task that it was fine-tuned for")
     return config
+
+
+def _architectures(config: Mapping[str, Any], path: Path) -> list[str]:
+    """Return the names of the classes that a ``config.json`` is of, usually one; none where it does not say."""
+    names = config.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"{path}: architectures is {names!r}; give a list with one name, or leave it out")
+    return names
 
 
 def _head_of(architecture: str) -> str:

@@ -5,8 +5,9 @@ Shape legend: B rows of a batch, L length of a row, D hidden size, V vocabulary,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from d2lbert.outputs import PretrainingOutput, Rows
 from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.encoder import ACTIVATIONS, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
+
+if TYPE_CHECKING:
+    from d2lbert.weights.header import TensorInfo
 
 # Our name on the left, Hugging Face's on the right. The decoder's weight is that of the word embeddings.
 _HEAD_NAMES = {
@@ -88,6 +92,11 @@ class BertForPretraining(HuggingFaceFolder):
         """Map hidden states (..., D) to logits over the vocabulary, (..., V)."""
         hidden = self.norm(self.activation(self.dense(states)))
         return functional.linear(hidden, self.bert.embeddings.word.weight, self.decoder_bias)
+
+    @classmethod
+    def check_file(cls, header: Mapping[str, TensorInfo], config: BertConfig, origin: Path) -> None:
+        """Refuse a file whose header does not fit the configuration."""
+        BertModel.check_file(header, config, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Load NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""

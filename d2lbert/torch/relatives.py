@@ -20,7 +20,7 @@ from d2lbert.config.bert import BertConfig
 from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
 from d2lbert.torch.bert import BertEmbeddings, BertModel
 from d2lbert.torch.encoder import TransformerEncoder, TransformerEncoderBlock
-from d2lbert.weights.relatives import albert_names, distilbert_names
+from d2lbert.weights.relatives import albert_file_shapes, albert_names, distilbert_file_shapes, distilbert_names
 
 _EMBEDDING_FIELDS = (
     "vocab_size",
@@ -83,6 +83,11 @@ class AlbertModel(BertModel):
         """Return the table from our parameter names to Hugging Face's."""
         return albert_names(self.config.num_hidden_groups)
 
+    @classmethod
+    def file_shapes(cls, config: AlbertConfig) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter under Hugging Face's names."""
+        return albert_file_shapes(config)
+
 
 class DistilBertEmbeddings(nn.Module):
     """The sum of word and position embeddings, then LayerNorm and dropout."""
@@ -116,6 +121,11 @@ class DistilBertModel(BertModel):
     def names(self) -> dict[str, str]:
         """Return the table from our parameter names to Hugging Face's."""
         return distilbert_names(self.config.num_hidden_layers)
+
+    @classmethod
+    def file_shapes(cls, config: DistilBertConfig) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter under Hugging Face's names."""
+        return distilbert_file_shapes(config)
 
 
 _RELATIVES: dict[str, type[BertModel]] = {"albert": AlbertModel, "distilbert": DistilBertModel}

@@ -255,7 +255,9 @@ class Seq2Seq(nn.Module):
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
-        return load_model(cls, Seq2SeqConfig, folder)
+        from d2lbert.weights.shapes import seq2seq_shapes
+
+        return load_model(cls, Seq2SeqConfig, folder, seq2seq_shapes)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``."""

@@ -143,7 +143,9 @@ class Transformer(nn.Module):
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
         """
-        return load_model(cls, TransformerConfig, folder)
+        from d2lbert.weights.shapes import transformer_shapes
+
+        return load_model(cls, TransformerConfig, folder, transformer_shapes)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``."""

@@ -24,7 +24,7 @@ from d2lbert.text import BytePairEncoding
 from d2lbert.torch.generation import Decodable, beam_search
 from d2lbert.torch.runtime import best_device, place, seed_everything
 from d2lbert.torch.training.log import progress_bar
-from d2lbert.torch.training.losses import check_finite
+from d2lbert.torch.training.losses import check_finite, check_weights
 from d2lbert.torch.training.optim import descend, inverse_square_root_decay, scale_rates
 from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
 
@@ -151,6 +151,7 @@ def _evaluate(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float) 
     before = int(run.history[-1]["step"]) if run.history else 0
     loss = losses / (run.step - before)
     check_finite(loss, run.step)
+    check_weights(model, run.step)
     dev_loss = evaluate_sequences(model, dev)
     if not run.history or dev_loss < min(record["dev_loss"] for record in run.history):
         run.best = {name: value.detach().clone() for name, value in model.state_dict().items()}

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from d2lbert.config.bert import BertConfig
+from d2lbert.weights.shapes import bert_shapes
+
 # Our name on the left, Hugging Face's on the right. Weight and bias follow.
 _BLOCK_MODULES = {
     "attention.query": "attention.self.query",
@@ -38,6 +41,12 @@ def bert_names(num_hidden_layers: int) -> dict[str, str]:
     for kind in ("weight", "bias"):
         names[f"pooler.{kind}"] = f"pooler.dense.{kind}"
     return names
+
+
+def bert_file_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a BERT encoder under Hugging Face's names."""
+    shapes = bert_shapes(config)
+    return {theirs: shapes[ours] for ours, theirs in bert_names(config.num_hidden_layers).items()}
 
 
 def with_pooler(

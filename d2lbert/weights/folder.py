@@ -7,74 +7,63 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from d2lbert.errors import UserError
 from d2lbert.storage.files import atomic, write_text
+from d2lbert.weights.header import WEIGHTS_FILE, TensorInfo, read_bfloat16, read_header
+from d2lbert.weights.header import canonical_name as canonical_name  # its name for others
 
-WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 OPTIONS_FILE = "options.json"  # of an ELMo, in place of config.json
 # A block of BERT, ALBERT and DistilBERT, in Hugging Face's names.
 _IN_BLOCK = re.compile(r"(encoder\.layer|encoder\.albert_layer_groups|transformer\.layer)\.")
-
-
-def canonical_name(name: str) -> str:
-    """Return a tensor's name in Hugging Face's current spelling and without the encoder's prefix, such as ``bert.``.
-
-    Old files have TensorFlow's ``gamma`` and ``beta`` for weight and bias of LayerNorm.
-    """
-    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
-    name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-    return re.sub(r"^(bert|ernie|albert|distilbert)\.", "", name)
+_WHOLE_NUMBERS = ("I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL")  # buffers, never parameters
 
 
 def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
     """Read ``model.safetensors`` of a model folder, with canonical names and real numbers in float32.
 
+    Whole numbers stay as they are. Tensors of kinds that NumPy does not have, other than bfloat16, are left out.
+
     Raises:
-        UserError: the file is missing, damaged, or in a number format that NumPy does not have.
+        UserError: the file is missing, damaged, or holds a tensor twice under two names.
     """
-    path = Path(folder) / WEIGHTS_FILE
-    if not path.is_file():
-        raise UserError(
-            f"no {WEIGHTS_FILE} in {folder}: give a folder in Hugging Face's layout with safetensors weights"
-        )
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}): copy the file again") from None
-    except TypeError as error:
-        raise UserError(f"{path} holds numbers that NumPy cannot read ({error}): convert it to float32") from None
-    return {canonical_name(name): _float32(array) for name, array in tensors.items()}
-
-
-def _float32(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float32) if np.issubdtype(array.dtype, np.floating) else array
+    path, header = Path(folder) / WEIGHTS_FILE, read_header(folder)
+    tensors: dict[str, np.ndarray] = {}
+    with safe_open(path, "np") as file:
+        for name, info in header.items():
+            if info.dtype == "BF16":
+                tensors[name] = read_bfloat16(path, info)
+            elif info.is_real:
+                tensors[name] = file.get_tensor(info.name).astype(np.float32, copy=False)
+            elif info.dtype in _WHOLE_NUMBERS:
+                tensors[name] = file.get_tensor(info.name)
+    return tensors
 
 
 def check_tensors(
-    tensors: Mapping[str, np.ndarray],
+    tensors: Mapping[str, np.ndarray] | Mapping[str, TensorInfo],
     shapes: Mapping[str, tuple[int, ...]],
     origin: str | Path,
     may_be_ignored: Callable[[str], bool] = lambda name: False,
 ) -> None:
-    """Check that the tensors of a file have the names and shapes of a model.
+    """Check that the tensors of a file have the names and shapes of a model, and hold finite real numbers.
 
     Args:
-        tensors: what the file holds.
+        tensors: what the file holds, or what its header says of it.
         shapes: name -> the shape that the configuration requires.
         origin: the file or folder, for messages.
         may_be_ignored: tells by its name whether a tensor that the model lacks may be ignored; by default none may.
 
     Raises:
-        UserError: a tensor is missing, has another shape, or does not belong to the model.
+        UserError: a tensor is missing, has another shape, holds other numbers, or does not belong to the model.
     """
     missing = [name for name in shapes if name not in tensors]
     if missing:
@@ -88,12 +77,24 @@ def check_tensors(
                 f"{origin}: {name} has shape {tensors[name].shape} but the configuration asks for {shape}: "
                 "configuration and weights are not of one model"
             )
+        _check_numbers(name, tensors[name], origin)
     for name in tensors:
         if name not in shapes and not may_be_ignored(name):
             raise UserError(
                 f"{origin}: the weights hold {name!r}, which the configuration has no place for: "
                 "configuration and weights are not of one model"
             )
+
+
+def _check_numbers(name: str, tensor: np.ndarray | TensorInfo, origin: str | Path) -> None:
+    """Refuse whole, complex and quantised numbers, and an array with a number that is not finite."""
+    real = tensor.is_real if isinstance(tensor, TensorInfo) else np.issubdtype(tensor.dtype, np.floating)
+    if not real:
+        raise UserError(
+            f"{origin}: {name} holds numbers of type {tensor.dtype}: give weights in float32, float16 or bfloat16"
+        )
+    if not isinstance(tensor, TensorInfo) and not np.isfinite(tensor).all():
+        raise UserError(f"{origin}: {name} holds NaN or infinity: the training went wrong, use other weights")
 
 
 def select(
@@ -111,13 +112,30 @@ def select(
         origin: the folder, for messages.
 
     Raises:
-        UserError: a tensor is missing or has another shape, or the file has more blocks than the configuration.
+        UserError: a tensor is missing, has another shape or other numbers, or the file has more blocks than the
+            configuration.
     """
-    # A head has no blocks, and ignores those of its encoder.
-    has_blocks = any(_IN_BLOCK.match(name) for name in names.values())
-    expected_shapes = {theirs: shapes[ours] for ours, theirs in names.items()}
-    check_tensors(tensors, expected_shapes, origin, lambda name: not (has_blocks and _IN_BLOCK.match(name)))
+    check_tensors(tensors, {theirs: shapes[ours] for ours, theirs in names.items()}, origin, _is_beside(names.values()))
     return {ours: tensors[theirs] for ours, theirs in names.items()}
+
+
+def check_header(header: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]], origin: str | Path) -> None:
+    """Check the header of a file as :func:`select` checks its tensors, before a model of these sizes is built.
+
+    Args:
+        header: of :func:`~d2lbert.weights.header.read_header`.
+        shapes: name in the file -> the shape that the configuration requires. A pooler is left for later: it may be
+            missing.
+        origin: the folder, for messages.
+    """
+    required = {name: shape for name, shape in shapes.items() if not name.startswith("pooler.")}
+    check_tensors(header, required, origin, _is_beside(required))
+
+
+def _is_beside(names: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells whether a tensor may be ignored: all but blocks, of which a head alone ignores those, too."""
+    has_blocks = any(_IN_BLOCK.match(name) for name in names)
+    return lambda name: not (has_blocks and _IN_BLOCK.match(name))
 
 
 class Config(Protocol):
@@ -139,7 +157,7 @@ def write_folder(
         fields: more fields for ``config.json``, such as the label names.
 
     Raises:
-        UserError: the folder cannot be written or the disk is full.
+        UserError: a number is NaN or infinite, the folder cannot be written, or the disk is full.
     """
     write_tensors(folder, tensors)
     write_json(Path(folder) / CONFIG_FILE, {**config.to_dict(), **(fields or {})})
@@ -151,7 +169,17 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def write_tensors(folder: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write ``model.safetensors`` atomically."""
+    """Write ``model.safetensors`` atomically.
+
+    Raises:
+        UserError: a number is NaN or infinite, the folder cannot be written, or the disk is full.
+    """
+    for name, array in tensors.items():
+        if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            raise UserError(
+                f"{name} holds NaN or infinity, so nothing was written to {folder}: the training went wrong, "
+                "lower the learning rate"
+            )
     with atomic(Path(folder) / WEIGHTS_FILE) as temporary:
         contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
         try:

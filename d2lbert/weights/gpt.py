@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from d2lbert.config.gpt import GptConfig
+from d2lbert.errors import UserError
 from d2lbert.weights.folder import check_tensors
+from d2lbert.weights.header import TensorInfo
+from d2lbert.weights.shapes import gpt_shapes
 
 PREFIX = "transformer."  # of every tensor in a file of GPT2LMHeadModel, of none in a file of GPT2Model
 
@@ -60,14 +65,9 @@ def from_hugging_face(
         origin: the folder, for messages.
 
     Raises:
-        UserError: a tensor is missing, has another shape, or does not belong to the model.
+        UserError: a tensor is missing, has another shape or other numbers, or does not belong to the model.
     """
-    placeholders = {name: np.empty(shape, dtype=bool) for name, shape in shapes.items()}
-    expected_shapes = {
-        name.removeprefix(PREFIX): array.shape for name, array in to_hugging_face(placeholders, num_layers).items()
-    }
-    kept = {name.removeprefix(PREFIX): array for name, array in tensors.items() if not name.endswith(_IGNORED)}
-    check_tensors(kept, expected_shapes, origin)
+    kept = _check(tensors, shapes, num_layers, origin)
     parameters = {ours: kept[theirs] for ours, theirs in _TOP.items()}
     for block in range(num_layers):
         our_block, their_block = f"encoder.blocks.{block}", f"h.{block}"
@@ -80,3 +80,36 @@ def from_hugging_face(
             for ours, part in zip(_QKV, qkv, strict=True):
                 parameters[f"{our_block}.{ours}.{kind}"] = part.T
     return parameters
+
+
+def check_gpt_header(header: Mapping[str, TensorInfo], config: GptConfig, origin: str | Path) -> None:
+    """Check the header of a GPT-2 file as :func:`from_hugging_face` checks its tensors, before a model is built."""
+    _check(header, gpt_shapes(config), config.n_layer, origin)
+
+
+def _check(
+    tensors: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], num_layers: int, origin: str | Path
+) -> dict[str, Any]:
+    """Return the tensors that belong to the model, without the prefix, once they are seen to fit."""
+    kept: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        short = name.removeprefix(PREFIX)
+        if short in kept:
+            raise UserError(f"{origin} holds {short!r} twice, with and without {PREFIX!r}: remove the wrong one")
+        if not name.endswith(_IGNORED):
+            kept[short] = tensor
+    check_tensors(kept, _their_shapes(shapes, num_layers), origin)
+    return kept
+
+
+def _their_shapes(shapes: Mapping[str, tuple[int, ...]], num_layers: int) -> dict[str, tuple[int, ...]]:
+    """Turn the shapes of our parameters into those of :func:`to_hugging_face`, without the prefix."""
+    theirs = {name: shapes[ours] for ours, name in _TOP.items()}
+    for block in range(num_layers):
+        our_block, their_block = f"encoder.blocks.{block}", f"h.{block}"
+        for kind in ("weight", "bias"):
+            for ours, name in {**_NORMS, **_LINEAR}.items():
+                theirs[f"{their_block}.{name}.{kind}"] = shapes[f"{our_block}.{ours}.{kind}"][::-1]
+            outputs, *inputs = shapes[f"{our_block}.attention.query.{kind}"]
+            theirs[f"{their_block}.attn.c_attn.{kind}"] = (*inputs, 3 * outputs)
+    return theirs

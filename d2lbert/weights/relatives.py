@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
 from d2lbert.weights.bert import EMBEDDINGS
+from d2lbert.weights.shapes import albert_shapes, distilbert_shapes
 
 # Our name on the left, Hugging Face's on the right. Weight and bias follow.
 _ALBERT_BLOCK = {
@@ -45,6 +47,18 @@ def distilbert_names(num_hidden_layers: int) -> dict[str, str]:
         modules |= _block_names(f"encoder.blocks.{block}", f"transformer.layer.{block}", _DISTILBERT_BLOCK)
     embeddings = {ours: theirs for ours, theirs in EMBEDDINGS.items() if "segment" not in ours}
     return embeddings | _with_kinds(modules)
+
+
+def albert_file_shapes(config: AlbertConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of an ALBERT under Hugging Face's names."""
+    shapes = albert_shapes(config)
+    return {theirs: shapes[ours] for ours, theirs in albert_names(config.num_hidden_groups).items()}
+
+
+def distilbert_file_shapes(config: DistilBertConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a DistilBERT under Hugging Face's names."""
+    shapes = distilbert_shapes(config)
+    return {theirs: shapes[ours] for ours, theirs in distilbert_names(config.num_hidden_layers).items()}
 
 
 def _block_names(ours: str, theirs: str, modules: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from d2lbert.errors import UserError
 from d2lbert.weights.folder import write_tensors
+from d2lbert.weights.header import TensorInfo, by_canonical_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +43,19 @@ def convert_bin(source: Path, target: Path) -> None:
         if not tied:
             kept[name] = array
     write_tensors(target.parent, kept)
+
+
+def bin_header(source: Path) -> dict[str, TensorInfo]:
+    """Return what an old PyTorch checkpoint holds, as :func:`~d2lbert.weights.header.read_header` does.
+
+    Raises:
+        UserError: as :func:`convert_bin`.
+    """
+    infos = []
+    for name, value in _read_bin(source).items():
+        dtype = "F32" if value.is_floating_point() else str(value.dtype)  # all real numbers are written as float32
+        infos.append(TensorInfo(name, dtype, tuple(value.shape), 0))
+    return by_canonical_names(infos, source)
 
 
 def _read_bin(source: Path) -> Mapping[str, Tensor]:

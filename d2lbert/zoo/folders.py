@@ -1,8 +1,8 @@
 """From a model's name, or its folder, to the folder of its files. This module knows no model class.
 
 The calls go one way: :func:`locate` finds the entry in :mod:`d2lbert.zoo.table`; :mod:`d2lbert.zoo.files` provides its
-files in the cache and verifies them; :mod:`d2lbert.zoo.hub` downloads a file; :mod:`d2lbert.zoo.convert` converts an
-old one to safetensors.
+files in the cache and verifies them, :mod:`d2lbert.zoo.repositories` does so for what is not in the table;
+:mod:`d2lbert.zoo.hub` downloads a file; :mod:`d2lbert.zoo.convert` converts an old one to safetensors.
 """
 
 from __future__ import annotations
@@ -10,41 +10,79 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from d2lbert.errors import UserError
 from d2lbert.storage.places import home, package_folder
 from d2lbert.weights.folder import WEIGHTS_FILE
 from d2lbert.zoo.convert import OLD_WEIGHTS_FILE, convert_bin
 from d2lbert.zoo.files import fetch_model, is_cached
+from d2lbert.zoo.repositories import fetch_repository, is_repository_name
 from d2lbert.zoo.table import ModelEntry, entries, find_entry
 
 
-def locate(name: str | Path) -> Path:
+def locate(name: str | Path, weights: bool = True) -> Path:
     """Return the folder of a model, given as an existing folder or by its name.
 
     If the folder has its weights only as ``pytorch_model.bin``, they are also written there as safetensors.
 
     Args:
-        name: a folder, or a name of the zoo, with ``:`` and the data set where it has several.
+        name: a folder, also as ``file://...``; a name of the zoo, with ``:`` and the data set where it has several; or
+            the name of a public repository of the hub, such as ``prajjwal1/bert-tiny``.
+        weights: False for all files of a named model except the weights.
 
     Raises:
         UserError: there is no such folder and no such name, or the weights are not available.
     """
-    folder = Path(name)
-    if not folder.is_dir():
-        return entry_folder(find_model(str(name)))
+    folder = local_folder(name)
+    if folder is None:
+        if is_other_repository(str(name)):
+            return fetch_repository(str(name), weights)
+        return entry_folder(find_model(str(name)), weights)
     if (folder / OLD_WEIGHTS_FILE).is_file() and not (folder / WEIGHTS_FILE).is_file():
         convert_bin(folder / OLD_WEIGHTS_FILE, folder / WEIGHTS_FILE)
         warnings.warn(f"{folder}: wrote {WEIGHTS_FILE}, the tensors of {OLD_WEIGHTS_FILE}", stacklevel=2)
     return folder
 
 
+def local_folder(name: str | Path) -> Path | None:
+    """Return the folder that a name is, also as ``file://...``; None where there is none.
+
+    Raises:
+        UserError: the name begins with ``file://`` and there is no such folder.
+    """
+    text = str(name)
+    if not text.startswith("file:"):
+        return Path(name) if Path(name).is_dir() else None
+    path = text.removeprefix("file:").removeprefix("//")
+    folder = Path(unquote(path.removeprefix("localhost") if path.startswith("localhost/") else path))
+    if not folder.is_dir():
+        raise UserError(f"{name}: there is no folder {folder}; check the path")
+    return folder
+
+
+def entry_of_repository(name: str) -> ModelEntry | None:
+    """Return the entry of the zoo whose files are in a repository of the hub; the owner may be left out."""
+    for entry in entries():
+        if entry.repository and name in (entry.repository, entry.repository.rpartition("/")[2]):
+            return entry
+    return None
+
+
+def is_other_repository(name: str) -> bool:
+    """Whether a name has the form of a repository's on the hub, and is neither in the table nor a path here."""
+    return is_repository_name(name) and entry_of_repository(name) is None and not Path(name).exists()
+
+
 def find_model(name: str, dataset_name: str | None = None) -> ModelEntry:
-    """Return the entry of a name in the zoo.
+    """Return the entry of a name in the zoo. The name of its repository on the hub will do, with or without the owner.
 
     Raises:
         UserError: an unknown name or data set, or a name that looks like a path.
     """
+    entry = entry_of_repository(name)
+    if entry is not None and dataset_name is None:
+        return entry
     if "/" in name or Path(name).exists():
         raise UserError(f"{name} is not a model folder: give a folder with config.json and model.safetensors")
     return find_entry(name, dataset_name)

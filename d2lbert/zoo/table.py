@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,17 @@ from d2lbert.config.bert import BertConfig
 from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.places import home
+from d2lbert.weights.bert import bert_file_shapes
+from d2lbert.weights.relatives import albert_file_shapes, distilbert_file_shapes
 
 # Kind of network, as in the table and in ``config.json`` -> the class of its configuration.
 CONFIGS: dict[str, type[BertConfig]] = {"bert": BertConfig, "albert": AlbertConfig, "distilbert": DistilBertConfig}
+_FILE_SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
+    "bert": bert_file_shapes,
+    "albert": albert_file_shapes,
+    "distilbert": distilbert_file_shapes,
+}
+_MOST_TEXT = 64_000_000  # bytes; the largest vocabularies have five million
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,7 @@ class ModelEntry:
         kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"`` or ``"elmo"``.
         lowercase: whether its vocabulary was learned from text in lower case.
         config: the sizes of a BERT or one of its relatives.
+        unused_embeddings: how many of the last embeddings may have no piece in the vocabulary.
         repository, revision, weights: for the hub: the repository, its commit, and the file of the weights.
         sha256: file name -> digest, where it is known.
         megabytes: size of the weights; 0 where there are none.
@@ -46,6 +56,7 @@ class ModelEntry:
     kind: str = "bert"
     lowercase: bool = True
     config: BertConfig = field(default_factory=BertConfig)
+    unused_embeddings: int = 0
     repository: str = ""
     revision: str = ""
     weights: str = ""
@@ -66,6 +77,23 @@ class ModelEntry:
     def vocabulary(self) -> str:
         """The file of the vocabulary on the hub."""
         return "tokenizer.json" if self.kind == "albert" else "vocab.txt"
+
+    @property
+    def in_table(self) -> bool:
+        """Whether the table tells what the model is; otherwise its own files do."""
+        return bool(self.licence)
+
+    def file_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each tensor of the encoder, by its name in the file of the weights."""
+        return _FILE_SHAPES[self.kind](self.config)
+
+    def most_bytes(self, name: str) -> int:
+        """Return a size that no file of the model reaches: twice that of its numbers, or some megabytes for a text."""
+        if name != self.weights:
+            return _MOST_TEXT
+        numbers = [math.prod(shape) for shape in self.file_shapes().values()]
+        # An output layer may be there, as large as the embeddings.
+        return 8 * (sum(numbers) + max(numbers)) + _MOST_TEXT
 
 
 def entries() -> tuple[ModelEntry, ...]:

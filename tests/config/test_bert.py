@@ -29,6 +29,16 @@ def test_unknown_field_names_the_nearest() -> None:
         ("hidden_dropout_prob", 1.5),
         ("attention_probs_dropout_prob", -0.1),
         ("initializer_range", 0.0),
+        ("num_hidden_layers", 0),
+        ("num_hidden_layers", -1),
+        ("num_hidden_layers", 10**9),
+        ("max_position_embeddings", 10**11),
+        ("vocab_size", 2**63),
+        ("type_vocab_size", -1),
+        ("layer_norm_eps", 0.0),
+        ("layer_norm_eps", -1.0),
+        ("layer_norm_eps", float("nan")),
+        ("layer_norm_eps", float("inf")),
     ],
 )
 def test_values_that_cannot_be(field: str, value: object) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from d2lbert import UserError
 from d2lbert.data.batching import Batch, _tightest_rows, best_fit_decreasing, choose_rows, pack, pad
 
 
@@ -97,3 +99,12 @@ def test_texts_of_one_length_are_not_put_together_for_nothing() -> None:
 @given(st.lists(st.integers(1, 128), min_size=1, max_size=50))
 def test_the_number_of_rows_is_kept(lengths: list[int]) -> None:
     assert len(_tightest_rows(lengths, 192)) <= max(1, round(sum(lengths) / 192))
+
+
+@pytest.mark.parametrize("arrange", [pad, pack])
+def test_nothing_is_no_batch(arrange: Any) -> None:
+    with pytest.raises(UserError, match=r"^no texts to make a batch of: give at least one$"):
+        arrange([])
+    texts = [SimpleNamespace(ids=[1, 2], segment_ids=[0, 0]), SimpleNamespace(ids=[], segment_ids=[])]
+    with pytest.raises(UserError, match=r"^text 1 of the batch has no tokens: leave it out$"):
+        arrange(texts)

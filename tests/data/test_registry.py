@@ -141,7 +141,7 @@ def cache(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def files_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+    return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
 
 
 def load_quietly(split: str = "dev") -> list[Sentence]:

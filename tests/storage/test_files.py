@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
-from d2lbert.storage.files import atomic, remembered_sha256_of, sha256_of, writable_folder, write_text
+from d2lbert.storage.files import atomic, read_json, remembered_sha256_of, sha256_of, writable_folder, write_text
 
 
 def test_replaces_only_on_success(tmp_path: Path) -> None:
@@ -87,3 +87,11 @@ def test_a_remembered_digest_lasts_until_the_time_of_change_is_another(tmp_path:
     assert remembered_sha256_of(path) == hashlib.sha256(b"abc").hexdigest()
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     assert remembered_sha256_of(path) == hashlib.sha256(b"abd").hexdigest()
+
+
+def test_brackets_without_end_are_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    for text in ("[" * 200_000, '{"a":' * 200_000, '{"a": 1' + "0" * 5000 + "}"):
+        path.write_text(text)
+        with pytest.raises(UserError, match=r"config\.json is not valid JSON: .*; restore the file$"):
+            read_json(path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from d2lbert import UserError
 from d2lbert.text import Vocabulary
+from d2lbert.text.vocab import check_vocabulary
 
 COUNTS = {"the": 5, "cat": 2, "sat": 2, "rare": 1}
 
@@ -46,3 +49,16 @@ def test_impossible_vocabularies_are_refused(arguments: dict, words: str) -> Non
 def test_an_id_outside_is_refused(index: int) -> None:
     with pytest.raises(UserError, match="outside the vocabulary of 6 words"):
         Vocabulary(COUNTS).word(index)
+
+
+def test_a_vocabulary_that_fits_a_model_or_is_cut_off() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_vocabulary(30522, 30522, "here")
+    for pieces in (30521, 30522 - 127):
+        with pytest.warns(UserWarning, match=rf"^here: .* the last {30522 - pieces} are padding, or the vocabulary"):
+            check_vocabulary(pieces, 30522, "here")
+    with pytest.raises(UserError, match=r"^here: the tokenizer has 1,000 pieces, the model has 8,192 embeddings: .*"):
+        check_vocabulary(1000, 8192, "here")
+    with pytest.raises(UserError, match=r"are not of one model$"):
+        check_vocabulary(30523, 30522, "here")

@@ -170,8 +170,12 @@ def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("{", "cannot read"),
-        ("[]", "no JSON object"),
+        ("{", r"tokenizer_config\.json is not valid JSON"),
+        ("[" * 200_000, r"tokenizer_config\.json is not valid JSON"),
+        ("[]", "not a JSON object"),
+        ('{"do_lower_case": "false"}', "do_lower_case is 'false'; give true or false, without quotation marks"),
+        ('{"strip_accents": "x"}', "strip_accents is 'x'; give true or false"),
+        ('{"tokenize_chinese_chars": 0}', "tokenize_chinese_chars is 0; give true or false"),
         ('{"tokenize_chinese_chars": false}', "tokenize_chinese"),
     ],
 )

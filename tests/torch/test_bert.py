@@ -50,7 +50,7 @@ def test_round_trip_is_exact_and_ready_to_predict(folder: Path) -> None:
     ("change", "message"),
     [
         ({"vocab_size": 32}, r"word_embeddings.weight has shape \(31, 8\) but the configuration asks for \(32, 8\)"),
-        ({"num_hidden_layers": 3}, "lacks 16 of 55 tensors, first 'encoder.layer.2"),
+        ({"num_hidden_layers": 3}, "lacks 16 of 53 tensors, first 'encoder.layer.2"),
         ({"num_hidden_layers": 1}, "weights hold 'encoder.layer.1"),
         ({"model_type": "t5"}, "model_type is 't5', which d2lbert does not compute"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
@@ -120,6 +120,34 @@ def test_packed_row_may_be_longer_than_the_positions(folder: Path) -> None:
     packed = model(Rows(ids, position_ids=positions, sequence_ids=sequences, starts=starts))
     assert packed.pooled.shape == (2, 8)
     assert torch.allclose(packed.pooled[1], model(ids[:, 8:]).pooled[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"token_ids": [[1, 31]]}, r"^token id 31 is not from 0 to 30, .*: encode the text with the tokenizer of this"),
+        ({"token_ids": [[1, -1]]}, r"^token id -1 is not from 0 to 30"),
+        ({"token_ids": [[1, 2]], "segment_ids": [[0, 2]]}, r"^segment 2 is not from 0 to 1, .* pair 0 and 1$"),
+        ({"token_ids": [[1, 2]], "position_ids": [[0, 10]]}, r"^position 10 is not from 0 to 9, .*: truncate the text"),
+        ({"token_ids": [[], []]}, r"^the batch has no tokens: give at least one text"),
+    ],
+)
+def test_ids_outside_the_tables_are_one_line(rows: dict[str, list[list[int]]], message: str) -> None:
+    tensors = {name: torch.tensor(ids, dtype=torch.long) for name, ids in rows.items()}
+    model = BertModel(SMALL)
+    for run in (model, model.forward_pooled):
+        with pytest.raises(UserError, match=message):
+            run(Rows(**tensors))
+
+
+def test_an_index_that_no_id_explains_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*ids: torch.Tensor) -> torch.Tensor:
+        raise IndexError("our own mistake")
+
+    model = BertModel(SMALL)
+    monkeypatch.setattr(model.embeddings, "forward", broken)
+    with pytest.raises(IndexError, match="our own mistake"):
+        model(torch.tensor([[1, 2]]))
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:

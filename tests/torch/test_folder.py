@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from d2lbert.torch.folder import (
     shapes_of,
     to_arrays,
 )
+from d2lbert.weights.folder import check_tensors, write_tensors
 
 NAMES = {"layer.weight": "theirs.kernel", "layer.bias": "theirs.bias"}
 
@@ -40,6 +42,10 @@ class _Config:
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def _shapes(config: _Config) -> dict[str, tuple[int, ...]]:
+    return {"layer.weight": (config.outputs, config.inputs), "layer.bias": (config.outputs,)}
 
 
 class _Model(nn.Module):
@@ -64,6 +70,10 @@ class _Theirs(HuggingFaceFolder):
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         return {"theirs.bias": np.full(self.config.outputs, 7, dtype=np.float32), **tensors}
 
+    @classmethod
+    def check_file(cls, header: Mapping[str, Any], config: _Config, origin: Path) -> None:
+        check_tensors(header, {"theirs.kernel": (config.outputs, config.inputs)}, origin, lambda name: True)
+
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         load_named(self, NAMES, tensors, origin)
 
@@ -79,7 +89,7 @@ def test_a_model_comes_back_ready_for_use(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model")
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
     assert sorted(load_file(tmp_path / "model" / "model.safetensors")) == ["layer.bias", "layer.weight"]  # once
-    back = load_model(_Model, _Config, tmp_path / "model")
+    back = load_model(_Model, _Config, tmp_path / "model", _shapes)
     assert back.config == model.config
     assert not back.training
     assert torch.equal(back.layer.weight, model.layer.weight)
@@ -91,10 +101,22 @@ def test_a_folder_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     save_model(_Model(_Config(4, 5)), tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"inputs": 4, "outputs": 6}))
     with pytest.raises(UserError, match=r"layer\.weight has shape \(5, 4\) but the configuration asks for \(6, 4\)"):
-        load_model(_Model, _Config, tmp_path)
+        load_model(_Model, _Config, tmp_path, _shapes)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"no model\.safetensors in"):
-        load_model(_Model, _Config, tmp_path)
+        load_model(_Model, _Config, tmp_path, _shapes)
+
+
+def test_nothing_is_built_before_the_file_is_seen_to_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_model(_Model(_Config(4, 5)), tmp_path / "ours")
+    _Theirs(_Config(4, 5)).save_pretrained(tmp_path / "theirs")
+    for folder in ("ours", "theirs"):
+        (tmp_path / folder / "config.json").write_text(json.dumps({"inputs": 4, "outputs": 10**12}))
+    monkeypatch.setattr(nn, "Linear", None)
+    with pytest.raises(UserError, match=r"layer\.weight has shape \(5, 4\)"):
+        load_model(_Model, _Config, tmp_path / "ours", _shapes)
+    with pytest.raises(UserError, match=r"theirs\.kernel has shape \(5, 4\)"):
+        _Theirs.from_pretrained(tmp_path / "theirs")
 
 
 def test_arrays_are_in_float32_and_shapes_plain_tuples() -> None:
@@ -156,8 +178,6 @@ def test_a_folder_in_the_names_of_another_library(tmp_path: Path) -> None:
 
 
 def test_a_file_is_completed_before_it_is_loaded(tmp_path: Path) -> None:
-    from d2lbert.weights.folder import write_tensors
-
     model = _Theirs(_Config(4, 5))
     model.save_pretrained(tmp_path)
     write_tensors(tmp_path, {"theirs.kernel": model.tensors()["theirs.kernel"]})
@@ -168,6 +188,6 @@ def test_a_model_must_say_its_names() -> None:
     class Silent(HuggingFaceFolder):
         """It has no tables of names."""
 
-    assert Silent.__abstractmethods__ == {"load_tensors", "tensors"}
+    assert Silent.__abstractmethods__ == {"check_file", "load_tensors", "tensors"}
     with pytest.raises(TypeError, match="abstract"):
         Silent()  # type: ignore[abstract]

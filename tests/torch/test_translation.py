@@ -16,6 +16,7 @@ from d2lbert.config import Seq2SeqConfig, TransformerConfig
 from d2lbert.data import Translation
 from d2lbert.data.translation import EncodedPair, PairBatches, encode_pairs, learn_vocabulary
 from d2lbert.storage.checkpoints import DamagedCheckpointWarning
+from d2lbert.torch import translation
 from d2lbert.torch.seq2seq import Seq2Seq
 from d2lbert.torch.transformer import Transformer
 from d2lbert.torch.translation import SequenceTraining, evaluate_sequences, train_sequences, translate
@@ -179,3 +180,18 @@ def test_a_loss_that_is_no_number_is_one_line() -> None:
     torch.nn.init.constant_(model.output.bias, float("nan"))
     with pytest.raises(UserError, match=r"the loss became nan at step \d+: lower the learning rate"):
         _train(model)
+
+
+def test_a_last_step_that_ruins_the_weights_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The loss of the step is finite, the weights that it makes are not."""
+    model, step = _model("transformer"), translation.train_step
+
+    def ruin(*arguments: Any) -> torch.Tensor:
+        loss = step(*arguments)
+        torch.nn.init.constant_(model.output.weight, float("inf"))
+        return loss
+
+    monkeypatch.setattr(translation, "train_step", ruin)
+    with pytest.raises(UserError, match=r" became NaN or infinite at step 1: lower the learning rate$"):
+        _train(model, replace(SETTINGS, steps=1), folder=tmp_path)
+    assert not list(tmp_path.iterdir())

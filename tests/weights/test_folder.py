@@ -15,28 +15,12 @@ from d2lbert.config import BertConfig
 from d2lbert.weights.folder import (
     CONFIG_FILE,
     WEIGHTS_FILE,
-    canonical_name,
     check_tensors,
     read_tensors,
     select,
     write_folder,
     write_tensors,
 )
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("bert.encoder.layer.0.output.LayerNorm.gamma", "encoder.layer.0.output.LayerNorm.weight"),
-        ("ernie.embeddings.LayerNorm.beta", "embeddings.LayerNorm.bias"),
-        ("albert.pooler.bias", "pooler.bias"),
-        ("distilbert.transformer.layer.0.ffn.lin1.bias", "transformer.layer.0.ffn.lin1.bias"),
-        ("classifier.bert.weight", "classifier.bert.weight"),
-        ("gamma", "gamma"),
-    ],
-)
-def test_canonical_names(name: str, expected: str) -> None:
-    assert canonical_name(name) == expected
 
 
 def test_what_is_written_is_read_in_float32_under_canonical_names(tmp_path: Path) -> None:

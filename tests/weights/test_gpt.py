@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from d2lbert import UserError
-from d2lbert.weights.gpt import PREFIX, from_hugging_face, to_hugging_face
+from d2lbert.config import GptConfig
+from d2lbert.weights.gpt import PREFIX, check_gpt_header, from_hugging_face, to_hugging_face
+from d2lbert.weights.header import TensorInfo
 
 D, F, V, P = 2, 3, 5, 4
 BLOCK = {
@@ -64,3 +66,30 @@ def test_what_does_not_fit_is_one_line(parameters: dict[str, np.ndarray]) -> Non
     wide = {**tensors, "transformer.wpe.weight": np.zeros((P + 1, D))}
     with pytest.raises(UserError, match=r"wpe\.weight has shape \(5, 2\) but the configuration asks for \(4, 2\)"):
         from_hugging_face(wide, SHAPES, 2, "here")
+
+
+@pytest.mark.parametrize("prefix", ["", PREFIX])
+def test_a_header_is_checked_as_the_tensors_are(parameters: dict[str, np.ndarray], prefix: str) -> None:
+    sizes = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 1}
+    vocabulary, width = parameters["embeddings.word.weight"].shape
+    positions = len(parameters["embeddings.position.weight"])
+    inner = len(parameters["encoder.blocks.0.feed_forward.expand.weight"])
+    layers = 1 + max(int(name.split(".")[2]) for name in parameters if ".blocks." in name)
+    config = GptConfig(vocabulary, positions, width, layers, 1, inner, **sizes)
+    tensors = {prefix + name[len(PREFIX) :]: array for name, array in to_hugging_face(parameters, layers).items()}
+    header = {name: TensorInfo(name, "F16", array.shape, 0) for name, array in tensors.items()}
+    mask = {f"{prefix}h.0.attn.bias": TensorInfo("mask", "BOOL", (1, 1, 9, 9), 0)}
+    check_gpt_header({**header, **mask}, config, "here")
+    for change, message in (
+        ({"n_layer": layers + 1}, "lacks 12 of"),
+        ({"n_layer": layers - 1}, "has no place for"),
+        ({"n_inner": inner + 1}, r"mlp\.c_fc\.weight has shape .* asks for"),
+        ({"n_embd": 10**6}, "has shape"),
+        ({"vocab_size": 10**7}, r"wte\.weight has shape"),
+    ):
+        with pytest.raises(UserError, match=message):
+            check_gpt_header(header, config.replace(**change), "here")
+    words = header[f"{prefix}wte.weight"]
+    twice = {**header, "wte.weight": words, f"{PREFIX}wte.weight": words}
+    with pytest.raises(UserError, match=r"holds 'wte\.weight' twice, with and without 'transformer\.'"):
+        check_gpt_header(twice, config, "here")

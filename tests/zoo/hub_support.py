@@ -32,7 +32,8 @@ class Hub:
     """A web server that responds like the hub.
 
     ``files`` maps paths to contents. ``downloaded`` lists the names of the files that were sent, ``requests`` the
-    method, path and headers of every request. The last ``missing`` bytes of a response are not sent.
+    method, path and headers of every request. The last ``missing`` bytes of a response are not sent. ``newest`` is the
+    commit that the branch main stands for, ``status`` the answer for a file that there is not.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,8 @@ class Hub:
         self.downloaded: list[str] = []
         self.requests: list[tuple[str, str, Message]] = []
         self.missing = 0
+        self.newest = "a" * 40
+        self.status = 404
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -54,7 +57,7 @@ class Hub:
                 """Send all but the body, and return what is to be sent of that."""
                 hub.requests.append((self.command, self.path, self.headers))
                 if self.path not in hub.files:
-                    self.send_error(404)
+                    self.send_error(hub.status)
                     return b""
                 content = hub.files[self.path]
                 first = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
@@ -62,7 +65,8 @@ class Hub:
                 self.send_header("Content-Length", str(len(content) - first))
                 self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
                 if "/resolve/" in self.path:
-                    self.send_header("X-Repo-Commit", self.path.split("/resolve/")[1].split("/")[0])
+                    revision = self.path.split("/resolve/")[1].split("/")[0]
+                    self.send_header("X-Repo-Commit", hub.newest if revision == "main" else revision)
                 if first:
                     self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
                 self.end_headers()

@@ -21,7 +21,7 @@ from d2lbert import UserError, get_model
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.zoo import table as zoo_table
-from d2lbert.zoo.convert import convert_bin
+from d2lbert.zoo.convert import bin_header, convert_bin
 from d2lbert.zoo.files import hub_folder
 from d2lbert.zoo.table import ModelEntry
 
@@ -180,3 +180,21 @@ def test_damage_anywhere_is_one_line(newer: bool, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot read .*pytorch_model\.bin: No such file"):
         convert_bin(tmp_path / "pytorch_model.bin", tmp_path / "model.safetensors")
+
+
+def test_what_a_bin_holds_is_told_as_of_safetensors(tmp_path: Path) -> None:
+    state = {
+        "bert.embeddings.LayerNorm.gamma": torch.ones(3, dtype=torch.bfloat16),
+        "bert.embeddings.position_ids": torch.arange(5),
+        "bert.pooler.dense.weight": torch.zeros(3, 3, dtype=torch.int8),
+    }
+    torch.save(state, tmp_path / "pytorch_model.bin")
+    header = bin_header(tmp_path / "pytorch_model.bin")
+    assert {name: (info.name, info.is_real, info.shape) for name, info in header.items()} == {
+        "embeddings.LayerNorm.weight": ("bert.embeddings.LayerNorm.gamma", True, (3,)),
+        "embeddings.position_ids": ("bert.embeddings.position_ids", False, (5,)),
+        "pooler.dense.weight": ("bert.pooler.dense.weight", False, (3, 3)),
+    }
+    torch.save({"bert.x": torch.ones(1), "x": torch.ones(1)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"holds 'bert\.x' and 'x', two tensors for one parameter"):
+        bin_header(tmp_path / "pytorch_model.bin")

@@ -22,6 +22,45 @@ def test_models_of_the_book_and_of_a_package(root: Path) -> None:
     assert (locate("minilm") / "config.json").is_file()
 
 
+def test_a_folder_may_be_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mit Leerzeichen é"
+    folder.mkdir()
+    for address in (folder.as_uri(), f"file://localhost{folder}", f"file:{folder}", f"file://{folder}"):
+        assert locate(address) == folder
+    monkeypatch.chdir(tmp_path)
+    assert locate("file://mit Leerzeichen é").resolve() == folder
+    with pytest.raises(UserError, match=r"^file:///no/such: there is no folder /no/such; check the path$"):
+        locate("file:///no/such")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("bert-base-uncased", "bert_12_768_12:book_corpus_wiki_en_uncased"),
+        ("google-bert/bert-base-uncased", "bert_12_768_12:book_corpus_wiki_en_uncased"),
+        ("bert-base-multilingual-cased", "bert_12_768_12:wiki_multilingual_cased"),
+        ("distilbert-base-cased", "distilbert_6_768_12:distilbert_book_corpus_wiki_en_cased"),
+        ("albert/albert-large-v2", "albert_24_1024_16:book_corpus_wiki_en_uncased"),
+        ("dmis-lab/biobert-v1.1", "bert_12_768_12:biobert_v1.1_pubmed_cased"),
+    ],
+)
+def test_the_hubs_name_of_a_row_leads_to_the_row(name: str, label: str) -> None:
+    assert find_model(name).label == label
+
+
+def test_a_folder_here_goes_before_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_data: None) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some" / "model").mkdir(parents=True)
+    (tmp_path / "some" / "file").touch()
+    assert locate("some/model") == Path("some/model")
+    with pytest.raises(UserError, match=r"^some/file is not a model folder"):
+        locate("some/file")
+    with pytest.raises(
+        UserError, match=r"^some/other is neither a folder here nor can it be asked for at https://hugg"
+    ):
+        locate("some/other")
+
+
 def test_a_path_to_nothing_is_no_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in ("no/such/folder", str(tmp_path / "file")):

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -20,9 +21,9 @@ import pytest
 from hub_support import Hub
 from huggingface_hub import constants, file_download
 
-from d2lbert.storage import download
+from d2lbert.storage import download, receiving
 from d2lbert.storage.download import DownloadError
-from d2lbert.zoo.hub import download_from_hub
+from d2lbert.zoo.hub import download_from_hub, newest_revision
 from d2lbert.zoo.table import ModelEntry
 
 ENTRY = ModelEntry("model", "CC0", "key", repository="some/model", revision="0" * 40, weights="model.safetensors")
@@ -176,7 +177,30 @@ def test_a_server_that_keeps_silent_is_asked_once(
     assert methods == ["HEAD"]
 
 
-@pytest.mark.parametrize(("status", "requests"), [(401, 1), (404, 1), (429, 1), (500, 3), (503, 3)])
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_a_byte_now_and_then_is_given_up(
+    method: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "GRACE", 0.4)
+    monkeypatch.setattr(receiving, "_LOOK_EVERY", 0.05)
+
+    def trickle(request: Any) -> None:
+        if request.command != method:
+            plain(request)
+            return
+        if method == "GET":
+            plain(request, b"", len(CONTENT))
+        while not server.closing.wait(0.05):
+            request.wfile.write(b"x")  # of the first line of the answer, or of the file
+            request.wfile.flush()
+
+    server.answer = trickle
+    assert re.fullmatch(rf"{server.name} sent only \d+ bytes in \d+ seconds", failure(tmp_path))
+    with pytest.raises(DownloadError, match="sent only 0 bytes" if method == "HEAD" else "names no commit"):
+        newest_revision("some/model")
+
+
+@pytest.mark.parametrize(("status", "requests"), [(401, 1), (404, 1), (429, 3), (500, 3), (503, 3)])
 def test_an_answer_without_the_file(status: int, requests: int, server: Server, tmp_path: Path) -> None:
     methods = []
 
@@ -226,7 +250,7 @@ def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path, monkeyp
     def full(self: Any, data: bytes) -> int:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("d2lbert.zoo.hub._GrowingFile.write", full)
+    monkeypatch.setattr("d2lbert.zoo.hub.GrowingFile.write", full)
     assert failure(tmp_path / "new") == f"the cache {tmp_path / 'new'} cannot be written ({os.strerror(28)}), {hint}"
 
 

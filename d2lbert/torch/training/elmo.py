@@ -15,7 +15,7 @@ from d2lbert.data.elmo import SentenceBatches
 from d2lbert.torch.elmo import BidirectionalLanguageModel
 from d2lbert.torch.runtime import best_device, place
 from d2lbert.torch.training.log import progress_bar
-from d2lbert.torch.training.losses import check_finite
+from d2lbert.torch.training.losses import check_finite, check_weights
 from d2lbert.torch.training.optim import descend, linear_warmup_and_decay, scale_rates
 from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
 
@@ -93,6 +93,7 @@ def train_language_model(
                 history.append(record | {"forward": sums[0] / recent_words, "backward": sums[1] / recent_words})
                 bar.set_postfix_str(f"loss {history[-1]['forward']:.3f} {history[-1]['backward']:.3f}", refresh=False)
                 sums, recent_words = [0.0, 0.0], 0
+                check_weights(model, step, folder)
                 if folder is not None:
                     state = {name: part.state_dict() for name, part in parts.items()}
                     save_checkpoint(folder, step, identity, state | {"progress": [step, words, seconds, history]})

@@ -41,7 +41,7 @@ def compute_outputs(
         their logits are concatenated.
 
     Raises:
-        UserError: a text is longer than the model takes.
+        UserError: a text is longer than the model takes, or a logit is NaN or infinite.
     """
     model.eval()
     check_lengths(model, inputs)
@@ -56,7 +56,23 @@ def compute_outputs(
         else:  # (B, L, C)
             outputs += np.split(by_token(logits, batch).cpu().numpy(), np.cumsum(batch.lengths)[:-1])
     remaining = iter(outputs)
-    return [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
+    logits_of_inputs = [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
+    check_outputs(inputs, logits_of_inputs)
+    return logits_of_inputs
+
+
+def check_outputs(inputs: Sequence[Input], outputs: Sequence[np.ndarray]) -> None:
+    """Refuse logits that are not finite: a score or a probability of them would look like an answer.
+
+    Raises:
+        UserError: there is such a logit; the message names the first example that has one, counted from 0.
+    """
+    for item, logits in zip(inputs, outputs, strict=True):
+        if not np.isfinite(logits).all():
+            raise UserError(
+                f"the model's outputs for example {item.example} are NaN or infinite and mean nothing: its training "
+                "went wrong; train it again with a lower learning rate, or use another model"
+            )
 
 
 def compute_logits(

@@ -26,7 +26,7 @@ from d2lbert.text import Tokenizer
 from d2lbert.torch.runtime import autocast, best_device, place, seed_everything, to_tensors
 from d2lbert.torch.training.evaluation import check_lengths, collate, compute_outputs
 from d2lbert.torch.training.log import progress_bar, show_speed
-from d2lbert.torch.training.losses import check_finite, compute_loss
+from d2lbert.torch.training.losses import check_finite, check_weights, compute_loss
 from d2lbert.torch.training.optim import (
     UncorrectedAdamW,
     decay_groups,
@@ -89,7 +89,7 @@ def fine_tune(
 
     Raises:
         UserError: an example has no label, a text is longer than the model takes, there is no such score, the
-            checkpoint belongs to another run, or the loss is not finite.
+            checkpoint belongs to another run, or the loss or a weight is not finite.
     """
     inputs = task.inputs(train, tokenizer, settings.max_length)
     dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
@@ -97,7 +97,7 @@ def fine_tune(
     best_by = choose_score(task, dev, dev_inputs, settings.best_by)
     seed_everything(settings.seed)
     device = place(model, device or best_device())
-    run = Run(model, task, tokenizer, settings, device, inputs, best_by)
+    run = Run(model, task, tokenizer, settings, device, inputs, best_by, checkpoint)
     identity: dict[str, Any] = {}
     if checkpoint is not None:
         identity = {**asdict(settings), **_identity(model, task, train, dev)}
@@ -105,6 +105,7 @@ def fine_tune(
     with progress_bar(run.total_steps, run.step, progress) as bar:
         while len(run.history) < settings.epochs and not (0 < settings.patience <= run.epochs_since_best):
             record = train_epoch(run, bar)
+            check_weights(model, run.step, checkpoint)
             scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer))
             run.finish_epoch({**record, **scores})
             if checkpoint is not None:
@@ -133,6 +134,7 @@ class Run:
         model: on its device.
         inputs: what the model sees of the training examples.
         best_by: the score that chooses the best epoch.
+        checkpoint: the folder of its checkpoints, if it has any.
     """
 
     def __init__(
@@ -144,9 +146,10 @@ class Run:
         device: torch.device,
         inputs: Sequence[Input],
         best_by: str,
+        checkpoint: str | Path | None = None,
     ) -> None:
         self.model, self.task, self.tokenizer, self.settings, self.device = model, task, tokenizer, settings, device
-        self.inputs = inputs
+        self.inputs, self.checkpoint = inputs, checkpoint
         self.class_weights = _class_weights(task, inputs, device) if settings.balanced else None
         self.optimizer = _optimizer(model, settings)
         self.order = np.random.default_rng(settings.seed)
@@ -217,7 +220,7 @@ def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
         scale_rates(run.optimizer, linear_warmup_and_decay(run.step, run.warmup_steps, run.total_steps))
         value = float(descend(loss, run.model, run.optimizer, settings.clip))
         run.step += 1
-        check_finite(value, run.step)
+        check_finite(value, run.step, run.checkpoint)
         loss_sum += value * len(items)
         tokens += batch.num_tokens
         show_speed(bar, f"epoch {epoch}, loss {value:.3f}", tokens / (time.perf_counter() - began))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch.nn import functional
 
 from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError
+from d2lbert.storage.checkpoints import newest
 from d2lbert.tasks.base import IGNORED, Loss
 
 
@@ -74,17 +76,40 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | 
     return total / (count or 1)  # the mean of nothing would be NaN, and its gradient too
 
 
-def check_finite(loss: float, step: int) -> None:
+def check_finite(loss: float, step: int, checkpoint: str | Path | None = None) -> None:
     """Stop a run whose loss is NaN or infinite: every weight would become so, too.
 
     Args:
         step: of this loss, counted from 1.
+        checkpoint: the folder of the run's checkpoints, of which the message names the last good one.
 
     Raises:
         UserError: the loss is not finite.
     """
     if not math.isfinite(loss):
-        raise UserError(f"the loss became {loss} at step {step}: lower the learning rate")
+        raise UserError(f"the loss became {loss} at step {step}: lower the learning rate{_last_good(checkpoint)}")
+
+
+def check_weights(model: nn.Module, step: int, checkpoint: str | Path | None = None) -> None:
+    """Stop a run whose weights are NaN or infinite, before they are scored or saved: the last step can make them so.
+
+    Args:
+        step: the last one, counted from 1.
+        checkpoint: as for :func:`check_finite`.
+
+    Raises:
+        UserError: a weight is not finite.
+    """
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise UserError(
+                f"{name} became NaN or infinite at step {step}: lower the learning rate{_last_good(checkpoint)}"
+            )
+
+
+def _last_good(checkpoint: str | Path | None) -> str:
+    path = None if checkpoint is None else newest(Path(checkpoint))
+    return "" if path is None else f"; the last good checkpoint is {path}"
 
 
 def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -94,3 +94,19 @@ def test_bad_settings_and_a_lost_loss_are_one_line() -> None:
         model.output.bias.fill_(torch.nan)
     with pytest.raises(UserError, match=r"the loss became nan at step \d+"):
         train_language_model(model, batches, SETTINGS, progress=False)
+
+
+def test_a_last_step_that_ruins_the_weights_is_not_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model, batches = start()
+    descend = elmo_training.descend
+
+    def ruin(*arguments: object) -> torch.Tensor:
+        loss = descend(*arguments)
+        torch.nn.init.constant_(model.output.bias, float("nan"))
+        return loss
+
+    monkeypatch.setattr(elmo_training, "descend", ruin)
+    settings = LanguageModelTraining(epochs=1, save_every=1)
+    with pytest.raises(UserError, match=r"output\.bias became NaN or infinite at step 1: lower the learning rate$"):
+        train_language_model(model, batches, settings, tmp_path, progress=False)
+    assert not list(tmp_path.iterdir())

@@ -166,3 +166,18 @@ def test_rows_hold_several_texts_or_one() -> None:
     assert (packed.packed, padded.packed) == (True, False)
     assert len(padded.token_ids) == 6 > len(packed.token_ids)
     assert packed.num_tokens == padded.num_tokens == sum(len(encoding) for encoding in _encodings())
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_logits_that_are_not_finite_are_neither_scored_nor_answered(number: float) -> None:
+    class Overflows(GoodIsPositive):
+        def forward(self, rows: Rows[torch.Tensor]) -> torch.Tensor:
+            logits = super().forward(rows)
+            film = rows.token_ids.flatten()[first_positions(rows) + 1] == FILM
+            return logits.masked_fill(film[:, None] & torch.tensor([False, True]), number)
+
+    examples = [Sentence(text, "positive") for text in ("good", "bad", "film", "film")]
+    for run in (evaluate, predict):
+        run(Overflows(), TASK, TOKENIZER, examples[:2])
+        with pytest.raises(UserError, match=r"^the model's outputs for example 2 are NaN or infinite .* lower"):
+            run(Overflows(), TASK, TOKENIZER, examples)

@@ -98,3 +98,11 @@ def test_a_frozen_encoder_with_layer_decay() -> None:
     settings = dataclasses.replace(QUICK, layer_decay=0.5)
     assert len(fine_tune(model, TASK, TOKENIZER, SENTENCES, SENTENCES, settings, progress=False)) == 1
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.bert.state_dict().items())
+
+
+def test_a_last_step_that_ruins_the_weights_is_noticed(tmp_path: Path) -> None:
+    """One step an epoch: the loss of the step is finite, the weights that it makes are not."""
+    settings = dataclasses.replace(QUICK, batch_size=8, learning_rate=1e38)
+    with pytest.raises(UserError, match=r" became NaN or infinite at step 1: lower the learning rate$"):
+        _run(settings=settings, checkpoint=tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from d2lbert import UserError
 from d2lbert.data.batching import pack, pad
+from d2lbert.storage import checkpoints
 from d2lbert.tasks.base import IGNORED, Loss
 from d2lbert.text import WordPiece
 from d2lbert.torch.runtime import to_tensors
 from d2lbert.torch.training.losses import (
     by_token,
     check_finite,
+    check_weights,
     choice_loss,
     compute_loss,
     mean_cross_entropy,
@@ -161,3 +165,18 @@ def test_a_loss_that_is_no_number_stops_the_run(loss: float) -> None:
 def test_any_other_loss_goes_on() -> None:
     for loss in (0.0, -1.0, 1e300):
         check_finite(loss, 1)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_weight_that_is_no_number_stops_the_run(number: float, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    check_weights(model, 17)
+    with torch.no_grad():
+        model[1].bias[1] = number
+    with pytest.raises(UserError, match=r"^1\.bias became NaN or infinite at step 17: lower the learning rate$"):
+        check_weights(model, 17)
+    checkpoints.save(tmp_path, 16, lambda folder: (folder / "state").touch(), 2)
+    message = rf"at step 17: lower the learning rate; the last good checkpoint is {tmp_path / 'checkpoint-00000016'}$"
+    for stop in (lambda: check_weights(model, 17, tmp_path), lambda: check_finite(math.nan, 17, tmp_path)):
+        with pytest.raises(UserError, match=message):
+            stop()
