@@ -17,13 +17,13 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from d2lbert.errors import UserError
 from d2lbert.storage.download import DownloadError
 from d2lbert.storage.files import read_json, remembered_sha256_of, write_text
+from d2lbert.storage.locks import locked
 from d2lbert.storage.places import cache_folder
 from d2lbert.text import Unigram, WordPiece
 from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE
@@ -74,21 +74,14 @@ def fetch_model(entry: ModelEntry, weights: bool = True) -> Path:
     return folder
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Lock the folder of a model: other processes wait.
 
-    Without such locks (on Windows, on some network drives, in a cache that cannot be written), go on unlocked: a single
-    process needs none, and among several, one whose file has just been removed ends in an error.
+    Where there are no locks, one of several processes whose file has just been removed ends in an error.
     """
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(folder.with_name(f"{folder.name}.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    with contextlib.suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    return locked(folder.with_name(f"{folder.name}.lock"))
 
 
 def _provide_weights(entry: ModelEntry, folder: Path, digests: dict[str, str]) -> list[str]:
