@@ -119,9 +119,9 @@ def restoring(checkpoint: Path) -> Iterator[None]:
     try:
         yield
     except (AttributeError, EOFError, LookupError, OSError, PickleError, RuntimeError, TypeError, ValueError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        kind = type(error).__name__
         raise UserError(
-            f"{checkpoint} does not hold the state of this run ({reason}): remove it to go on from the one before"
+            f"{checkpoint} does not hold the state of this run ({kind}): remove it to go on from the one before"
         ) from error
 
 
