@@ -180,9 +180,7 @@ def _check_new(out: Path, prepare_only: bool) -> None:
     else:
         found = [path for path in contents(out) if path.name != _SHARDS] + foreign_files(out / _SHARDS)
     if found:
-        raise UserError(
-            f"--out {out} is not empty ({found[0].name}): choose a new folder, or give --resume to go on with its run"
-        )
+        raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
 
 
 def _prepared(source: CorpusSource, folder: Path) -> TokenShards:
