@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 Corpus = Annotated[list[str], typer.Option("--corpus", help="text file, folder, pattern, or a prepared folder")]
 More = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="more of the corpus")]
-Out = Annotated[Path, typer.Option("--out", help="folder for the model, the log and the checkpoints")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on from the newest checkpoint in --out, if there is one")]
+Out = Annotated[Path, typer.Option("--out", help="folder for the model, the log and the checkpoints; new or empty")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="go on with the run in --out, with the same corpus and settings")
+]
 Prepare = Annotated[bool, typer.Option("--prepare", help="only write the shards of tokens, into --out")]
 Vocab = Annotated[Path | None, typer.Option("--vocab", help="a vocab.txt, instead of learning one")]
 Cased = Annotated[bool, typer.Option("--cased", help="keep capital letters and accents")]

@@ -86,7 +86,7 @@ class _KilledError(BaseException):
     pass
 
 
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("moment", [0, 1, 2, 3, 4, 20])
 def test_a_killed_preparation_is_begun_anew(
     source: CorpusSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_killed_preparation_is_begun_anew(
 
     monkeypatch.setattr(shards_module.np, "save", killed)
     monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # a process that is no more tidies nothing up
-    other = dataclasses.replace(source, preparation=Preparation(dev_share=0.2, shard_characters=5_000))
+    other = dataclasses.replace(source, preparation=Preparation(dev_share=0.2, shard_characters=1))
     with pytest.raises(_KilledError):
         other.shards(cut)
     monkeypatch.undo()

@@ -211,6 +211,22 @@ def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv"]
 
 
+def test_full_disk_while_a_checkpoint_is_written(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """The first is one line; with space again the same command goes on, here from the beginning."""
+    command = finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "2", "--resume")
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        line = complaint(*command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    target = tmp_path / "out.checkpoint" / "checkpoint-00000001"
+    assert line == f"d2lbert: cannot write {target}: File too large; free space, then go on with --resume"
+    assert not list(target.parent.iterdir())
+    assert run(*command).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.csv"]
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
