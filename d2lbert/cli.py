@@ -57,7 +57,7 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     if status == INTERRUPTED:  # newer versions of Typer return it
-        print("interrupted; nothing was written", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
     sys.exit(status or 0)
 
 

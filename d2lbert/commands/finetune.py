@@ -5,13 +5,13 @@ PyTorch is imported inside the commands, so that a mistake on the command line i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import shutil
 import sys
-import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,8 @@ from d2lbert.config.training import Training
 from d2lbert.data.readers.formats import guess_format
 from d2lbert.errors import INTERRUPTED, UserError, unknown_name
 from d2lbert.storage import checkpoints
-from d2lbert.storage.files import writable_folder, write_text
+from d2lbert.storage.claims import claimed, publish
+from d2lbert.storage.files import write_text
 from d2lbert.tasks.table import NAMED, fitting_examples, named_task
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev."""
     named_task(task)
-    out, staging = _check_out(out)
+    with claimed(out) as folder:  # what would be refused below is refused before anything is read
+        _mention_old_checkpoint(folder, resume)
     train_examples = _read(task, train, "train", format, None)
     task_object = named_task(task).of_examples(train_examples)
     dev_examples = _read(task, dev, "dev", format, task_object.labels)
@@ -73,26 +75,22 @@ def finetune(
     settings = dataclasses.replace(settings, max_length=_length(task, max_length, encoder))
     seed_everything(settings.seed)
     trained = _head(task)(encoder, task_object.labels)
-    checkpoint = out.with_name(f"{out.name}.checkpoint") if resume else None
-    try:
-        history = fine_tune(
-            trained,
-            task_object,
-            tokenizer,
-            train_examples,
-            dev_examples,
-            settings,
-            best_device(),
-            checkpoint=checkpoint,
-        )
-    except KeyboardInterrupt:
-        if checkpoint is None or not checkpoints.begun(checkpoint):
-            raise
-        print(f"interrupted; the same command goes on from the last whole epoch, in {checkpoint}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    _save(trained.cpu(), tokenizer, history, staging, out)
-    if checkpoint is not None:
-        shutil.rmtree(checkpoint)
+    with claimed(out) as folder:
+        checkpoint = _checkpoint_of(folder) if resume else None
+        with _interruptible(checkpoint):
+            history = fine_tune(
+                trained,
+                task_object,
+                tokenizer,
+                train_examples,
+                dev_examples,
+                settings,
+                best_device(),
+                checkpoint=checkpoint,
+            )
+        publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, staging))
+        if checkpoint is not None:
+            shutil.rmtree(checkpoint, ignore_errors=True)
     score = history.best_by
     for record in history:
         print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
@@ -230,46 +228,34 @@ def _json_line(row: dict[str, Any]) -> str:
     return line if line.encode("utf-8", "ignore").decode() == line else json.dumps(row)
 
 
-def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], staging: Path, out: Path) -> None:
-    """Write the model into a temporary folder in ``staging``, then move that to ``out`` as a whole."""
-    folder = Path(tempfile.mkdtemp(prefix=".d2lbert-", dir=staging))
+def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], folder: Path) -> None:
+    """Write the model and its history into a folder."""
+    trained.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
+
+
+def _checkpoint_of(folder: Path) -> Path:
+    """Return the folder of the checkpoints of a run into ``folder``, an absolute path."""
+    return folder.with_name(f"{folder.name}.checkpoint")
+
+
+def _mention_old_checkpoint(folder: Path, resume: bool) -> None:
+    """Say that there is something to go on from, where the command does not ask for it."""
+    checkpoint = _checkpoint_of(folder)
+    if not resume and checkpoints.begun(checkpoint):
+        print(f"{checkpoint} is of a run that was stopped; only --resume goes on with it", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _interruptible(checkpoint: Path | None) -> Iterator[None]:
+    """In this context Ctrl-C ends the command, and a line tells what is left."""
     try:
-        trained.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    _move(folder, out)
-
-
-def _check_out(out: Path) -> tuple[Path, Path]:
-    """Return --out as an absolute path, and the folder in which to prepare it.
-
-    A relative path such as "." has no name, so that no checkpoint could be put beside it.
-
-    Raises:
-        UserError: --out is a file, is not empty or cannot be written: said before the training, not after it.
-    """
-    out = out.resolve()
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out {out} is a file: choose a new folder")
-    if out.is_dir():
-        if any(out.iterdir()):
-            raise UserError(f"--out {out} is not empty: choose a new folder, so that nothing is overwritten")
-        return out, writable_folder(out)
-    return out, writable_folder(out.parent)
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move a finished folder to its target. An existing target is filled, not replaced: it may be a mounted volume."""
-    try:
-        if target.is_dir():
-            for path in sorted(source.iterdir(), reverse=True):  # config.json last: with it the folder is a model
-                path.rename(target / path.name)
-            source.rmdir()
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoints.begun(checkpoint):
+            left = f"the same command goes on from the last whole epoch, in {checkpoint}"
         else:
-            source.chmod(0o755)
-            source.rename(target)
-    except OSError as error:
-        raise UserError(f"cannot write {target}: {error.strerror}; the trained model is in {source}") from None
+            left = "nothing was written"
+        print(f"interrupted; {left}", file=sys.stderr)
+        sys.exit(INTERRUPTED)

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from d2lbert.commands.corpus import CorpusSource
 from d2lbert.commands.options import options_from_settings
 from d2lbert.config.bert import BertConfig, preset
 from d2lbert.config.gpt import gpt_preset
 from d2lbert.config.training import Pretraining
 from d2lbert.data.pretraining.batches import PretrainingSettings
-from d2lbert.data.pretraining.corpus import corpus_files, learn_vocabulary
 from d2lbert.data.pretraining.masking import MaskingRates
-from d2lbert.data.pretraining.shards import INDEX_FILE, Preparation, TokenShards, prepare
+from d2lbert.data.pretraining.shards import Preparation, TokenShards, foreign_files, prepare
 from d2lbert.errors import INTERRUPTED, UserError, unknown_name
-from d2lbert.storage.files import writable_folder
-from d2lbert.text import CLS, PAD, SEP, WordPiece
+from d2lbert.storage.claims import contents, held
+from d2lbert.storage.files import remove_unfinished, writable_folder
+from d2lbert.text import CLS, PAD, SEP
 
 if TYPE_CHECKING:
     from d2lbert.torch.training.pretraining import Trainer
@@ -33,47 +34,15 @@ if TYPE_CHECKING:
 
 Corpus = Annotated[list[str], typer.Option("--corpus", help="text file, folder, pattern, or a prepared folder")]
 More = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="more of the corpus")]
-Out = Annotated[Path, typer.Option("--out", help="folder for the model, the log and the checkpoints")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on from the newest checkpoint in --out, if there is one")]
+Out = Annotated[Path, typer.Option("--out", help="folder for the model, the log and the checkpoints; new or empty")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="go on with the run in --out, with the same corpus and settings")
+]
 Prepare = Annotated[bool, typer.Option("--prepare", help="only write the shards of tokens, into --out")]
 Vocab = Annotated[Path | None, typer.Option("--vocab", help="a vocab.txt, instead of learning one")]
 Cased = Annotated[bool, typer.Option("--cased", help="keep capital letters and accents")]
 
-
-@dataclass(frozen=True)
-class _Corpus:
-    """The text, and how it becomes shards.
-
-    Fields:
-        paths: files, folders, patterns, or one folder that is already prepared.
-        vocab, vocab_size, cased: a vocabulary, or how to learn one.
-        preparation, workers, engine: how, and with what, the text is tokenised.
-    """
-
-    paths: list[str]
-    vocab: Path | None
-    vocab_size: int
-    cased: bool
-    preparation: Preparation
-    workers: int
-    engine: Callable[..., TokenShards]
-
-    @property
-    def prepared(self) -> bool:
-        """Whether the corpus is already a folder of shards."""
-        return len(self.paths) == 1 and (Path(self.paths[0]) / INDEX_FILE).is_file()
-
-    def prepare(self, folder: Path) -> TokenShards:
-        """Tokenise the corpus and write its shards into a folder."""
-        files = corpus_files(self.paths)
-        if self.vocab is None:
-            tokenizer = learn_vocabulary(files, self.vocab_size, not self.cased)
-        else:
-            tokenizer = WordPiece.from_file(self.vocab, not self.cased)
-        shards = self.engine(files, folder, tokenizer, self.preparation, self.workers)
-        counts = ", ".join(f"{shards.index[name]:,} {name}" for name in ("documents", "sentences", "tokens"))
-        print(f"{counts}; {len(tokenizer.vocab):,} pieces", file=sys.stderr)
-        return shards
+_SHARDS = "data"  # the folder in --out for the shards of tokens
 
 
 @dataclass(frozen=True)
@@ -176,28 +145,53 @@ def pretrain(
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)
     sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
-    source = _Corpus([*corpus, *(more or [])], vocab, vocab_size, cased, preparation, workers, _engine(engine))
+    source = CorpusSource([*corpus, *(more or [])], vocab, vocab_size, cased, preparation, workers, _engine(engine))
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others may already see its files in out
-    if first and not resume and out.is_dir() and any(out.iterdir()):
-        raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
-    writable_folder(out)
-    if prepare_only:
-        print(source.prepare(out).folder)
-        return
-    from d2lbert.torch.training.distributed import World
+    with held(out) if first else contextlib.nullcontext():
+        if first and not resume:
+            _check_new(out, prepare_only)
+        writable_folder(out)
+        if prepare_only:
+            print(_prepared(source, out).folder)
+            return
+        from d2lbert.torch.training.distributed import World
 
-    examples = dataclasses.replace(examples, rates=rates, next_sentence=examples.next_sentence and kind.pairs)
-    longest = getattr(sizes, kind.positions)
-    if examples.max_length > longest:
-        raise UserError(f"--max-length is {examples.max_length}: this model takes up to {longest} tokens")
-    world = World.init(sharded)
-    # Unless the corpus comes prepared, or the run that is resumed has done it.
-    if world.rank == 0 and not source.prepared and not (resume and (out / "data" / INDEX_FILE).is_file()):
-        source.prepare(out / "data")
-    world.barrier()
-    shards = TokenShards.open(source.paths[0] if source.prepared else out / "data")
-    _train(_trainer(shards, out, kind, sizes, examples, settings, world), resume)
-    world.destroy()
+        examples = dataclasses.replace(examples, rates=rates, next_sentence=examples.next_sentence and kind.pairs)
+        longest = getattr(sizes, kind.positions)
+        if examples.max_length > longest:
+            raise UserError(f"--max-length is {examples.max_length}: this model takes up to {longest} tokens")
+        world = World.init(sharded)
+        if world.rank == 0:
+            remove_unfinished(out)
+            if not source.prepared:
+                _prepared(source, out / _SHARDS)
+        world.barrier()
+        shards = TokenShards.open(source.paths[0] if source.prepared else out / _SHARDS)
+        _train(_trainer(shards, out, kind, sizes, examples, settings, world), resume)
+        world.destroy()
+
+
+def _check_new(out: Path, prepare_only: bool) -> None:
+    """Refuse a folder with anything in it but shards of tokens: a run that was stopped before its first step may go on.
+
+    Raises:
+        UserError: it is not empty.
+    """
+    if prepare_only:
+        found = foreign_files(out)
+    else:
+        found = [path for path in contents(out) if path.name != _SHARDS] + foreign_files(out / _SHARDS)
+    if found:
+        raise UserError(f"--out {out} is not empty: choose a new folder, or give --resume to go on with its run")
+
+
+def _prepared(source: CorpusSource, folder: Path) -> TokenShards:
+    """Return the shards of the corpus, prepared now or before."""
+    try:
+        return source.shards(folder)
+    except KeyboardInterrupt:
+        print(f"interrupted; the same command prepares the corpus from its beginning, in {folder}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 @contextlib.contextmanager
@@ -253,7 +247,8 @@ def _train(trainer: Trainer, resume: bool) -> None:
         with _interruptible(trainer):
             metrics = trainer.run()
     except KeyboardInterrupt:
-        print(f"interrupted at step {trainer.step}; --resume goes on from the last checkpoint", file=sys.stderr)
+        goes_on = f"goes on after step {trainer.saved}" if trainer.saved else "begins with the first step"
+        print(f"interrupted after step {trainer.step}; --resume {goes_on}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     trainer.finish(trainer.data.shards.tokenizer())
     if trainer.world.rank == 0:

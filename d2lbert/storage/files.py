@@ -7,12 +7,16 @@ import functools
 import hashlib
 import json
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from d2lbert.errors import UserError
+
+_UNFINISHED = ".unfinished"
 
 
 @contextlib.contextmanager
@@ -28,14 +32,14 @@ def atomic(path: str | Path) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, name = tempfile.mkstemp(_UNFINISHED, f".{target.name}.", target.parent)
         os.close(handle)
         temporary = Path(name)
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         # mkstemp makes files private; give the result the mode that an ordinary open() would have given it.
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(usual_mode(0o666))
         temporary.replace(target)
         temporary = None
     except OSError as error:
@@ -47,10 +51,50 @@ def atomic(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def usual_mode(mode: int) -> int:
+    """Return a mode such as 0o666 without the permissions that the user's mask takes away."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    return mode & ~mask
+
+
+def unfinished_folder(folder: Path, name: str) -> Path:
+    """Make a folder inside ``folder`` for what will be called ``name`` once it is whole.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    return Path(tempfile.mkdtemp(_UNFINISHED, f".{name}.", folder))
+
+
+def remove_unfinished(folder: Path, name: str = "") -> None:
+    """Remove what a killed process was writing: files of :func:`atomic` and folders of :func:`unfinished_folder`.
+
+    Call it only where no other process can be writing: under a lock.
+
+    Args:
+        folder: where they are; it need not exist.
+        name: of what they would have become; by default any.
+    """
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if is_unfinished(path, name):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def is_unfinished(path: Path, name: str = "") -> bool:
+    """Whether a path has the name of something that is being written; ``name`` as in :func:`remove_unfinished`."""
+    finished = re.escape(name) if name else ".+"
+    return re.fullmatch(rf"\.{finished}\.[a-z0-9_]+{re.escape(_UNFINISHED)}", path.name) is not None
+
+
+def flush(path: Path) -> None:
+    """Force a file, or the directory entries of a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sha256_of(path: Path) -> str:

@@ -19,6 +19,7 @@ from torch.nn import functional
 from d2lbert.config.settings import Settings, setting
 from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches, encode_source, pad_ids
 from d2lbert.errors import UserError
+from d2lbert.storage import checkpoints
 from d2lbert.storage.files import writable_folder
 from d2lbert.text import BytePairEncoding
 from d2lbert.torch.generation import Decodable, beam_search
@@ -26,7 +27,7 @@ from d2lbert.torch.runtime import best_device, place, seed_everything
 from d2lbert.torch.training.log import progress_bar
 from d2lbert.torch.training.losses import check_finite, check_weights
 from d2lbert.torch.training.optim import descend, inverse_square_root_decay, scale_rates
-from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
+from d2lbert.torch.training.resuming import fingerprint_of_examples, load_checkpoint, save_checkpoint
 
 _EVALUATION_TOKENS = 4096
 _CHECKPOINTS = "checkpoints"
@@ -90,16 +91,19 @@ def train_sequences(
         smoothing. Its lowest value decides which weights are best.
 
     Raises:
-        UserError: the checkpoint to resume from is missing, damaged or from another run, or the loss is not finite.
+        UserError: the checkpoint to resume from is missing, damaged or from another run; or there is one, and
+            ``resume`` is False; or the loss is not finite.
     """
     if resume and folder is None:
         raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
     path = writable_folder(folder) if folder is not None else None
+    if path is not None and not resume and checkpoints.begun(path / _CHECKPOINTS):
+        raise UserError(f"{path} holds the checkpoints of a run: resume it, or choose another folder")
     seed_everything(settings.seed)
     device = place(model, device or best_device())
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
     batches, run = PairBatches(train, settings.tokens, settings.seed), _Run()
-    identity = _identity(model, settings)
+    identity = {**_identity(model, settings), **_fingerprints(train, dev)} if path is not None else {}
     if resume and path is not None:
         run = _resume(path, model, optimizer, identity)
     began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
@@ -188,6 +192,10 @@ def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
     """Return what must be the same when a run is resumed. Only the number of steps may change."""
     values = {name: value for name, value in asdict(settings).items() if name != "steps"}
     return {**model.config.to_dict(), **values}
+
+
+def _fingerprints(train: Sequence[EncodedPair], dev: Sequence[EncodedPair]) -> dict[str, str]:
+    return {"train": fingerprint_of_examples(train), "dev": fingerprint_of_examples(dev)}
 
 
 def _save(model: Any, optimizer: torch.optim.Optimizer, run: _Run, identity: dict[str, Any], folder: Path) -> None:

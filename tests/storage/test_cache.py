@@ -36,8 +36,8 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Pa
     folder = tmp_path / "model"
     (folder / ".download-killed").mkdir(parents=True)
     (folder / ".download-killed" / "model.safetensors").write_bytes(b"half")
-    (folder / ".tokenizer_config.json.a1b2_c3d").write_text("{")
-    kept = ["vocab.txt", ".hidden", ".mine.txt", "tmp1234", ".tokenizer_config.json.A1B2"]
+    (folder / ".tokenizer_config.json.a1b2_c3d.unfinished").write_text("{")
+    kept = ["vocab.txt", ".hidden", ".mine.txt", "tmp1234", ".tokenizer_config.json.a1b2"]
     for name in kept:
         (folder / name).touch()
     with locked(folder):
@@ -77,7 +77,7 @@ def test_who_does_not_wait_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cache, "PATIENCE", 0.01)
-    for _ in range(2):  # the first left its lock
+    for _ in range(2):
         with locked(tmp_path / "model"):
             time.sleep(0.05)
     assert capsys.readouterr().err == ""

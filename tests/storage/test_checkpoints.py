@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -82,8 +83,112 @@ def test_damage_that_leaves_the_time_of_change_is_seen(folder: Path) -> None:
 def test_all_damaged(folder: Path) -> None:
     for path in folder.iterdir():
         (path / "state").unlink()
+    with pytest.warns(DamagedCheckpointWarning), pytest.raises(UserError, match=r"every .* remove .* to start anew"):
+        newest(folder)
+
+
+def _damage(path: Path) -> None:
+    (path / "state").write_text("damaged")
+
+
+@pytest.mark.parametrize("damaged", [(1000, 2000, 3000), (2000, 3000), (3000,)])
+def test_damaged_ones_push_out_no_good_one(tmp_path: Path, damaged: tuple[int, ...]) -> None:
+    """A run goes back before them and writes again, from lower numbers on."""
+    for step in (1000, 2000, 3000):
+        save(tmp_path, step, _write(str(step)), keep=3)
+    for step in damaged:
+        _damage(tmp_path / f"checkpoint-{step:08}")
+    for step in (100, 200, 300, 400):
+        assert save(tmp_path, step, _write(str(step)), keep=3).is_dir()
+        found = newest(tmp_path)
+        assert found == tmp_path / f"checkpoint-{max({1000, 2000, 3000, step} - set(damaged)):08}" or len(damaged) == 3
+    assert (tmp_path / "checkpoint-00000400").is_dir()
+    if len(damaged) == 3:
+        assert newest(tmp_path) == tmp_path / "checkpoint-00000400"
+        assert _names(tmp_path) == [f"checkpoint-{step:08}" for step in (200, 300, 400)]
+
+
+def test_the_newest_good_one_and_the_one_just_written_stay(tmp_path: Path) -> None:
+    for step in (4, 8, 12):
+        save(tmp_path, step, _write(str(step)), keep=3)
+    _damage(tmp_path / "checkpoint-00000012")
+    save(tmp_path, 9, _write("9"), keep=1)
+    assert _names(tmp_path) == ["checkpoint-00000009"]
+    save(tmp_path, 7, _write("7"), keep=1)  # of a run that began anew: it must not lose what it writes
+    assert _names(tmp_path) == ["checkpoint-00000007", "checkpoint-00000009"]
+    assert newest(tmp_path) == tmp_path / "checkpoint-00000009"
+
+
+def test_numbers_are_compared_as_numbers_and_foreign_names_stay(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-00000001-mine").mkdir()
+    for step in (99_999_999, 100_000_000):
+        save(tmp_path, step, _write(str(step)), keep=1)
+    assert _names(tmp_path) == ["checkpoint-00000001-mine", "checkpoint-100000000"]
+    assert newest(tmp_path) == tmp_path / "checkpoint-100000000"
+
+
+def test_digests_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process knows what it has written or verified; what has changed since, it reads again."""
+    read: list[str] = []
+    digest = checkpoints.sha256_of
+
+    def recorded(path: Path) -> str:
+        read.append(path.parent.name)
+        return digest(path)
+
+    monkeypatch.setattr(checkpoints, "sha256_of", recorded)
+    save(folder, 110, _write("110"), keep=9)
+    assert not [name for name in read if not name.startswith(".")]
+    monkeypatch.setattr(checkpoints, "_known", {})  # another process
+    assert newest(folder) == folder / "checkpoint-00000110"
+    save(folder, 120, _write("120"), keep=9)
+    assert {read.count(f"checkpoint-{step:08}") for step in (10, 20, 100, 110)} == {2}  # two files, once each
+    save(folder, 130, _write("130"), keep=9)
+    assert {read.count(f"checkpoint-{step:08}") for step in (10, 20, 100, 110)} == {2}
+    _damage(folder / "checkpoint-00000110")
+    save(folder, 140, _write("140"), keep=9)
+    assert not (folder / "checkpoint-00000110").exists()
+
+
+def test_one_that_cannot_be_read_now_is_not_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_known", {})
+    digest = checkpoints.sha256_of
+
+    def unreadable(path: Path) -> str:
+        if path.parent.name == "checkpoint-00000100":
+            raise OSError(5, "Input/output error")
+        return digest(path)
+
+    monkeypatch.setattr(checkpoints, "sha256_of", unreadable)
+    with pytest.warns(UserWarning, match="checkpoint-00000100 stays .Input/output error"):
+        save(folder, 110, _write("110"), keep=1)
+    (folder / "checkpoint-00000110" / "state").unlink()
+    with pytest.warns(UserWarning, match="checkpoint-00000100 stays"):
+        save(folder, 90, _write("90"), keep=2)
+    with pytest.warns(DamagedCheckpointWarning, match="Input/output error"):
+        assert newest(folder) == folder / "checkpoint-00000090"
+    assert (folder / "checkpoint-00000100").is_dir()
+
+
+def test_what_was_made_up_is_one_line(folder: Path) -> None:
+    path = folder / "checkpoint-00000100"
+    for error in (KeyError("step"), EOFError(), pickle.UnpicklingError("x"), RuntimeError("a\nb")):
+        with pytest.raises(UserError, match="does not hold the state of this run") as caught:  # noqa: SIM117
+            with checkpoints.restoring(path):
+                raise error
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).endswith(": remove it to go on from the one before")
+    with pytest.raises(UserError, match=r"^mine$"), checkpoints.restoring(path):
+        raise UserError("mine")
+    with pytest.raises(ZeroDivisionError), checkpoints.restoring(path):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("manifest", ["[]", "[" * 100_000, '{"sha256": 3}', '{"sha256": {"state": 3}}', "\udcff"])
+def test_a_manifest_of_another_form_is_damage(folder: Path, manifest: str) -> None:
+    (folder / "checkpoint-00000100" / "manifest.json").write_text(manifest, errors="surrogateescape")
     with pytest.warns(DamagedCheckpointWarning):
-        assert newest(folder) is None
+        assert newest(folder) == folder / "checkpoint-00000020"
 
 
 def test_a_crash_while_writing_leaves_the_old_ones(folder: Path) -> None:
@@ -115,13 +220,13 @@ def test_everything_is_on_the_disk_before_the_name_is(folder: Path, monkeypatch:
         events.append("rename")
         return rename(self, target)
 
-    monkeypatch.setattr(checkpoints.os, "fsync", recorded_flush)
+    monkeypatch.setattr(os, "fsync", recorded_flush)
     monkeypatch.setattr(Path, "rename", recorded_rename)
     save(folder, 300, _write("y"), keep=3)
     index = events.index("rename")
     assert {"weights", "state", "manifest.json"} <= set(events[:index])
     assert events[index - 1].startswith(".checkpoint-") or ".checkpoint-" in "".join(events[:index])
-    assert events[index + 1 :] == ["all"]
+    assert events[index + 1 :] == ["all", "rename"]  # the old one goes after the new one is there
 
 
 def test_full_disk(folder: Path) -> None:

@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
-from d2lbert.storage.files import atomic, read_json, remembered_sha256_of, sha256_of, writable_folder, write_text
+from d2lbert.storage.files import (
+    atomic,
+    is_unfinished,
+    read_json,
+    remembered_sha256_of,
+    remove_unfinished,
+    sha256_of,
+    writable_folder,
+    write_text,
+)
 
 
 def test_replaces_only_on_success(tmp_path: Path) -> None:
@@ -62,6 +71,33 @@ def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write to folder"):
         writable_folder("/proc/nothing")
     assert list(writable_folder(tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path) -> None:
+    """And nothing else: neither hidden files of others nor what is being written for a name that only begins alike."""
+    program = (
+        "import os, signal, sys; from pathlib import Path; from d2lbert.storage import files\n"
+        "folder = Path(sys.argv[1]); below = files.unfinished_folder(folder, 'model')\n"
+        "(below / 'config.json').write_text('half')\n"
+        "with files.atomic(folder / 'index.json') as path:\n"
+        "    path.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    mine = {".index.json.mine", "a.unfinished", ".unfinished", "index.json"}
+    for name in mine:
+        (tmp_path / name).touch()
+    left = {path.name for path in tmp_path.iterdir()} - mine
+    assert len(left) == 2
+    assert all(is_unfinished(tmp_path / name) for name in left)
+    assert not any(is_unfinished(tmp_path / name) for name in mine)
+    remove_unfinished(tmp_path, "index")
+    assert {path.name for path in tmp_path.iterdir()} == mine | left
+    remove_unfinished(tmp_path, "model")
+    assert {path.name for path in tmp_path.iterdir()} == mine | {name for name in left if "index" in name}
+    remove_unfinished(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == mine
+    remove_unfinished(tmp_path / "nothing")
 
 
 def change_unseen(path: Path, content: bytes) -> None:

@@ -133,6 +133,21 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, change: dict[
         _train(_model("seq2seq"), replace(SETTINGS, **change), folder=tmp_path, resume=True)
 
 
+def test_a_checkpoint_of_other_pairs_is_refused(tmp_path: Path) -> None:
+    _train(_model("seq2seq"), folder=tmp_path)
+    for train, dev, name in [(_pairs(70, 9), _pairs(20, 1), "train"), (_pairs(70, 0), _pairs(20, 9), "dev")]:
+        with pytest.raises(UserError, match=rf"of another run: {name} was '\w+' and is now '\w+'"):
+            train_sequences(_model("seq2seq"), train, dev, SETTINGS, folder=tmp_path, resume=True, progress=False)
+
+
+def test_a_new_run_does_not_push_out_the_checkpoints_of_another(tmp_path: Path) -> None:
+    _train(_model("seq2seq"), folder=tmp_path)
+    before = sorted((tmp_path / "checkpoints").iterdir())
+    with pytest.raises(UserError, match="holds the checkpoints of a run: resume it, or choose another folder"):
+        _train(_model("seq2seq"), replace(SETTINGS, steps=4), folder=tmp_path)
+    assert sorted((tmp_path / "checkpoints").iterdir()) == before
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     _train(_model("seq2seq"), folder=tmp_path)
     with pytest.raises(UserError, match="of another run: model_type was 'seq2seq' and is now 'transformer'"):

@@ -137,18 +137,54 @@ class TextData(ABC, Generic[AnyBatch]):
     def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
         self.shards = shards
         self.settings = settings
+        self.split = split
         self.names = shards.names(split)
         if not self.names:
             raise UserError(f"the corpus has no {split} documents: give more text, or another share of dev documents")
         tokenizer = shards.tokenizer()
         self._cls, self._sep, self._pad = (tokenizer.token_to_id[token] for token in (CLS, SEP, PAD))
 
+    def check(self) -> None:
+        """Find out now, not after hours of training, whether there is a batch in every epoch.
+
+        Raises:
+            UserError: pairs are asked for, and there are too few documents that can give one.
+        """
+        if not self.settings.next_sentence:
+            return
+        usable = sum(_usable_documents(self.shards.load(name).documents) for name in self.names)
+        # With more documents than windows, one window has two, however the shards are shuffled.
+        needed = max(2, self._window_count + 1)
+        if usable >= needed:
+            return
+        few = (
+            f"next sentence prediction needs {needed} {self.split} documents of two sentences or more, and "
+            f"{self.shards.folder} has {usable}"
+        )
+        if needed > 2:
+            few += f" in {self._window_count} windows (a larger --window makes fewer)"
+        remedy = "give more text, with a blank line between documents"
+        if self.split == "dev":
+            remedy = (
+                "prepare the corpus anew, elsewhere or after removing this folder, with a larger --dev-share, or with "
+                "0 for no validation"
+            )
+        raise UserError(f"{few}: {remedy}; or give --no-next-sentence")
+
+    @property
+    def _window_count(self) -> int:
+        return -(-len(self.names) // self.settings.window)
+
     def batches(self, start: Position = BEGINNING) -> Iterator[tuple[AnyBatch, Position]]:
         """Yield batches without end, each with the position from which the next batch starts.
 
         Args:
             start: the position of the first batch.
+
+        Raises:
+            UserError: as in :meth:`check`.
         """
+        self.check()
         epoch, first_window, first_batch = start
         while True:
             yield from self.epoch(epoch, first_window, first_batch)
@@ -157,20 +193,20 @@ class TextData(ABC, Generic[AnyBatch]):
     def epoch(self, epoch: int, first_window: int = 0, first_batch: int = 0) -> Iterator[tuple[AnyBatch, Position]]:
         """Yield the batches of one epoch, each with the position from which the next batch starts.
 
-        The last batch of a window may be smaller.
+        The last batch of a window may be smaller. A window with a single document that could give pairs gives none:
+        there is nothing for it to be paired with. In another epoch it is with others.
 
         Args:
             epoch, first_window, first_batch: the fields of the first batch's :class:`Position`.
-
-        Raises:
-            UserError: a window holds no pairs.
         """
         names = self.names
         order = self._random(epoch).permutation(len(names))
         # Windows of about equal size: a last window of one small shard might hold a single document.
-        windows = np.array_split(order, -(-len(names) // self.settings.window))
+        windows = np.array_split(order, self._window_count)
         for window in range(first_window, len(windows)):
             window_shards = _Window(self.shards, [names[index] for index in windows[window]])
+            if self.settings.next_sentence and _usable_documents(window_shards.documents) < 2:
+                continue
             pairs = self._plan(window_shards, self._random(epoch, window + 1))
             count = -(-len(pairs.labels) // self.settings.batch_size)
             for batch in range(first_batch, count):
@@ -243,6 +279,11 @@ class PretrainingData(TextData[PretrainingBatch]):
         masked = self._masking(texts.ids, random)
         rows, positions = self._rows(texts._replace(ids=masked.ids))
         return PretrainingBatch(rows, positions[masked.positions], masked.targets, texts.labels)
+
+
+def _usable_documents(documents: np.ndarray) -> int:
+    """Return how many documents have the two sentences that a pair needs; (N + 1,) the sentence each begins with."""
+    return int(np.count_nonzero(np.diff(documents) >= 2))
 
 
 class _Window:

@@ -20,12 +20,17 @@ from d2lbert.text import WordPiece
 
 
 def prepare_on_ray(
-    files: Sequence[Path], out: str | Path, tokenizer: WordPiece, settings: Preparation | None = None, workers: int = 1
+    files: Sequence[Path],
+    out: str | Path,
+    tokenizer: WordPiece,
+    settings: Preparation | None = None,
+    workers: int = 1,
+    origin: dict[str, Any] | None = None,
 ) -> TokenShards:
     """Do what :func:`d2lbert.data.pretraining.shards.prepare` does, with one task of Ray Data per file.
 
     Args:
-        files, out, tokenizer, settings: those of ``prepare``.
+        files, out, tokenizer, settings, origin: those of ``prepare``.
         workers: the number of tasks that run at a time.
 
     Raises:
@@ -54,7 +59,7 @@ def prepare_on_ray(
     for row in results:
         if row["error"]:
             raise UserError(row["error"])
-    return write_index(folder, tokenizer, [json.loads(row["entries"]) for row in results])
+    return write_index(folder, tokenizer, [json.loads(row["entries"]) for row in results], origin)
 
 
 @contextlib.contextmanager

@@ -5,13 +5,15 @@ files: ``.tokens`` (T,), the token ids of all its documents one after the other;
 which each sentence begins, and the end; ``.documents`` (N + 1,), the sentence at which each document begins, and the
 end.
 
-The text alone decides which document goes into which shard, so any number of processes writes the same bytes.
+The text alone decides which document goes into which shard, so any number of processes writes the same bytes. The index
+may tell what the shards were made from: see :mod:`d2lbert.data.pretraining.origin`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,13 +30,17 @@ from d2lbert.data.examples import Document
 from d2lbert.data.pretraining.corpus import read_documents
 from d2lbert.data.pretraining.tokenizing import CorpusTokenizer
 from d2lbert.errors import UserError
-from d2lbert.storage.files import atomic, read_json, sha256_of, writable_folder, write_text
+from d2lbert.storage.claims import contents
+from d2lbert.storage.files import atomic, read_json, remove_unfinished, sha256_of, writable_folder, write_text
 from d2lbert.text import WordPiece
 
 INDEX_FILE = "index.json"
+ORIGIN = "origin"  # in the index
 FORMAT = "d2lbert tokens 1"
 SPLITS = ("train", "dev")
 _PARTS = ("tokens", "sentences", "documents")
+_SHARD = re.compile(rf"({'|'.join(SPLITS)})-\d+-\d+")
+_SHARD_FILE = re.compile(rf"{_SHARD.pattern}\.({'|'.join(_PARTS)})\.npy")
 _SHARD_CHARACTERS = 16_000_000  # some 3.5 M tokens of English
 _CHUNK_CHARACTERS = 1_000_000  # the text that is tokenised at a time
 _HASHES = 10_000
@@ -64,7 +70,12 @@ class Preparation(Settings):
 
 
 def prepare(
-    files: Sequence[Path], out: str | Path, tokenizer: WordPiece, settings: Preparation | None = None, workers: int = 1
+    files: Sequence[Path],
+    out: str | Path,
+    tokenizer: WordPiece,
+    settings: Preparation | None = None,
+    workers: int = 1,
+    origin: dict[str, Any] | None = None,
 ) -> TokenShards:
     """Tokenise a corpus into a folder of shards, and open the folder.
 
@@ -76,6 +87,7 @@ def prepare(
         tokenizer: the tokenizer to use; it is saved in the folder.
         settings: how the corpus becomes shards; None for the defaults.
         workers: the number of processes among which the files are divided.
+        origin: what the shards are made from, to be kept in the index.
 
     Raises:
         UserError: the corpus cannot be read or holds no text, or the folder cannot be written.
@@ -88,28 +100,44 @@ def prepare(
             entries = list(pool.map(job, range(len(files)), files))
     else:
         entries = [job(number, file) for number, file in enumerate(files)]
-    return write_index(folder, tokenizer, entries)
+    return write_index(folder, tokenizer, entries, origin)
 
 
 def begin(out: str | Path, tokenizer: WordPiece) -> Path:
-    """Create the folder of the shards, or remove the index from it, and save the tokenizer in it.
+    """Create the folder of the shards, or remove the index and all shards from it, and save the tokenizer in it.
 
     Raises:
         UserError: the folder cannot be written.
     """
     folder = writable_folder(out)
     (folder / INDEX_FILE).unlink(missing_ok=True)
+    remove_unfinished(folder)
+    for path in folder.iterdir():
+        if _SHARD_FILE.fullmatch(path.name):
+            path.unlink()
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def write_index(folder: Path, tokenizer: WordPiece, entries: Iterable[list[dict[str, Any]]]) -> TokenShards:
+def foreign_files(folder: Path) -> list[Path]:
+    """Return what a folder holds that is not of shards, finished or not; nothing where there is no folder."""
+    ours = (INDEX_FILE, "vocab.txt", "tokenizer_config.json")
+    return [path for path in contents(folder) if path.name not in ours and not _SHARD_FILE.fullmatch(path.name)]
+
+
+def write_index(
+    folder: Path,
+    tokenizer: WordPiece,
+    entries: Iterable[list[dict[str, Any]]],
+    origin: dict[str, Any] | None = None,
+) -> TokenShards:
     """Write ``index.json`` from the entries of each file, and open the folder.
 
     Args:
         folder: the folder of the shards.
         tokenizer: the tokenizer that made them.
         entries: for each file of the corpus, what :func:`prepare_file` returned.
+        origin: as in :func:`prepare`.
 
     Raises:
         UserError: there is no text to train on.
@@ -117,12 +145,14 @@ def write_index(folder: Path, tokenizer: WordPiece, entries: Iterable[list[dict[
     shards = [entry for file_entries in entries for entry in file_entries]
     if not sum(entry["tokens"] for entry in shards if entry["split"] == "train"):
         raise UserError("the corpus holds no text to train on: give files with one paragraph a line")
-    index = {
+    index: dict[str, Any] = {
         "format": FORMAT,
         "vocab_size": len(tokenizer.vocab),
         **{count: sum(entry[count] for entry in shards) for count in _PARTS},
         "shards": shards,
     }
+    if origin is not None:
+        index[ORIGIN] = origin
     write_text(folder / INDEX_FILE, json.dumps(index, indent=1) + "\n")
     return TokenShards.open(folder, verify=False)
 
@@ -202,6 +232,23 @@ def _write(out: Path, name: str, split: str, shard: Shard) -> dict[str, Any]:
     return {"name": name, "split": split, **counts, "sha256": digests}
 
 
+def _is_index(index: dict[str, Any]) -> bool:
+    """Whether a JSON object has the form of an index."""
+    shards = index.get("shards")
+    return isinstance(shards, list) and all(isinstance(entry, dict) and _is_entry(entry) for entry in shards)
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    digests = entry.get("sha256")
+    return (
+        _SHARD.fullmatch(str(entry.get("name"))) is not None
+        and entry.get("split") in SPLITS
+        and all(isinstance(entry.get(part), int) for part in _PARTS)
+        and isinstance(digests, dict)
+        and all(part in digests for part in _PARTS)
+    )
+
+
 class TokenShards:
     """An opened folder of shards. Nothing is read into memory until it is used.
 
@@ -229,6 +276,10 @@ class TokenShards:
         index = read_json(path / INDEX_FILE)
         if index.get("format") != FORMAT:
             raise UserError(f"{path / INDEX_FILE} is not of format {FORMAT!r}: prepare the corpus again")
+        if not _is_index(index):
+            raise UserError(
+                f"{path / INDEX_FILE} is damaged (it does not describe the shards): prepare the corpus again"
+            )
         for entry in index["shards"] if verify else []:
             for part in _PARTS:
                 file = path / f"{entry['name']}.{part}.npy"
@@ -239,8 +290,9 @@ class TokenShards:
         return cls(path, index)
 
     def digest(self) -> str:
-        """Return a checksum of the whole corpus, tokens and vocabulary."""
-        content = json.dumps(self.index, sort_keys=True) + "\n".join(self.tokenizer().vocab)
+        """Return a checksum of the whole corpus, tokens and vocabulary, wherever it came from."""
+        index = {name: value for name, value in self.index.items() if name != ORIGIN}
+        content = json.dumps(index, sort_keys=True) + "\n".join(self.tokenizer().vocab)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     def tokenizer(self) -> WordPiece:

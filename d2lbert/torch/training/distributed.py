@@ -146,10 +146,18 @@ def save_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
 
 
 def load_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
-    """Fill tensors in place with what :func:`save_state` wrote, however many processes wrote it."""
+    """Fill tensors in place with what :func:`save_state` wrote, however many processes wrote it.
+
+    Raises:
+        RuntimeError: the folder does not hold these tensors.
+    """
     reader = HuggingFaceStorageReader(str(folder))
-    with _without_single_process_warning():
-        checkpoint.load(tensors, storage_reader=reader, no_dist=world.size == 1)
+    try:
+        with _without_single_process_warning():
+            checkpoint.load(tensors, storage_reader=reader, no_dist=world.size == 1)
+    except CheckpointException as error:  # no Exception for Python: it would pass by all that expect one
+        causes = ", ".join(str(cause) for cause, _ in error.failures.values())
+        raise RuntimeError(causes) from error
 
 
 def gather(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from d2lbert.torch.runtime import best_device, place
 from d2lbert.torch.training.log import progress_bar
 from d2lbert.torch.training.losses import check_finite, check_weights
 from d2lbert.torch.training.optim import descend, linear_warmup_and_decay, scale_rates
-from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
+from d2lbert.torch.training.resuming import fingerprint_of_examples, load_checkpoint, save_checkpoint
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def train_language_model(
     steps = sum(map(len, plans))
     warmup = int(settings.warmup * steps)
     torch.manual_seed(settings.seed)
-    identity = {**asdict(settings), "sentences": len(batches.sentences), "vocabulary": len(batches.vocabulary)}
+    identity = {**asdict(settings), **_identity(model, batches)} if folder is not None else {}
     parts: dict[str, Any] = {"model": model, "optimizer": optimizer}
     done, words, seconds, history = 0, 0, 0.0, []
     saved = load_checkpoint(folder, identity) if folder is not None else None
@@ -98,6 +98,17 @@ def train_language_model(
                     state = {name: part.state_dict() for name, part in parts.items()}
                     save_checkpoint(folder, step, identity, state | {"progress": [step, words, seconds, history]})
     return history
+
+
+def _identity(model: BidirectionalLanguageModel, batches: SentenceBatches) -> dict[str, Any]:
+    """Return what, besides the settings, must be the same when a run is resumed."""
+    return {
+        **asdict(model.elmo.config),
+        "samples": model.samples,
+        "sentences": fingerprint_of_examples(batches.sentences),
+        "vocabulary": fingerprint_of_examples(batches.vocabulary.words),
+        "words_per_batch": batches.words_per_batch,
+    }
 
 
 @torch.inference_mode()

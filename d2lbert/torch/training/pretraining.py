@@ -88,6 +88,9 @@ class Trainer:
         settings: of the run.
         out: folder for checkpoints, the log and the trained model.
         world: this process among all that train together; alone by default.
+
+    Raises:
+        UserError: ``data`` or ``dev`` gives no batch, or the processes cannot share the batches of a step.
     """
 
     def __init__(
@@ -106,6 +109,9 @@ class Trainer:
                 f"pretraining: {self.world.size} processes cannot share {settings.accumulation} batches a step evenly; "
                 "give --accumulation a multiple of the number of processes"
             )
+        for part in (data, dev):
+            if part is not None:
+                part.check()
         self.device = next(model.parameters()).device
         if settings.compiled:
             compile_blocks(model)
@@ -115,6 +121,8 @@ class Trainer:
         self.step = 0
         self.position = BEGINNING
         self.tokens = 0  # seen so far
+        self.losses: dict[str, float] = {}  # of the last step
+        self.saved = 0  # the step of the newest checkpoint, 0 where there is none
         self.interrupted = False  # set to True, for example by a signal handler, to end the run after the current step
 
     def run(self, progress: bool = True) -> dict[str, float]:
@@ -124,9 +132,10 @@ class Trainer:
             progress: show a bar with tokens per second on standard error, in the first process.
 
         Raises:
-            KeyboardInterrupt: between two steps, once ``interrupted`` is set.
+            KeyboardInterrupt: between two steps, once ``interrupted`` is set. A process that trains alone writes a
+                checkpoint before; many processes would do so after different steps.
         """
-        settings, last = self.settings, {}
+        settings = self.settings
         batches = self.data.batches(self.position)
         if self.device.type == "cuda":
             batches = prefetch(batches)
@@ -134,24 +143,37 @@ class Trainer:
         log = self._log()
         show = progress and self.world.rank == 0
         with log or contextlib.nullcontext(), progress_bar(settings.steps, self.step, show) as bar:
+            # A run that was killed after its checkpoint, while it validated, has no line for that step yet.
+            lacks_row = self.losses and self.world.broadcast("yes" if log is not None and log.lacks_step else "")
+            last = self._report(log) if lacks_row else {}
             while self.step < settings.steps:
                 if self.interrupted:
+                    if self.world.size == 1 and self.step > self.saved:
+                        self.save()
                     raise KeyboardInterrupt
-                losses = self.train_step(batches)
+                self.losses = self.train_step(batches)
                 rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
-                loss = losses[_columns(self.data.objectives)[0][0]]
-                show_speed(bar, f"loss {loss:.3f}", rate)
-                finished = self.step == settings.steps
-                validate = finished or self.step % settings.validate_every == 0
-                if validate or self.step % settings.log_every == 0:
-                    row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **losses}
-                    row |= self.validate() if validate else {}
-                    last = {**row, "tokens_per_second": round(rate)}
-                    if log is not None:
-                        log.write(last)
-                if finished or self.step % settings.save_every == 0:
+                show_speed(bar, f"loss {self.losses[_columns(self.data.objectives)[0][0]]:.3f}", rate)
+                if self._is_due(settings.save_every):
                     self.save()
+                last = self._report(log, rate) or last
         return last or {"step": self.step, **self.validate()}
+
+    def _is_due(self, every: int) -> bool:
+        """Whether this is one of every so many steps, or the last."""
+        return self.step == self.settings.steps or self.step % every == 0
+
+    def _report(self, log: TrainingLog | None, tokens_per_second: float | None = None) -> dict[str, float]:
+        """Validate and write a line of the log, each where it is due; return the line."""
+        validate = self._is_due(self.settings.validate_every)
+        if not validate and self.step % self.settings.log_every:
+            return {}
+        row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **self.losses}
+        row |= self.validate() if validate else {}
+        row |= {} if tokens_per_second is None else {"tokens_per_second": round(tokens_per_second)}
+        if log is not None:
+            log.write(row)
+        return row
 
     def _log(self) -> TrainingLog | None:
         """Return the log of the first process; the others write none."""
@@ -238,12 +260,14 @@ class Trainer:
         else:
             self._write_state(Path(self.world.broadcast()))
         self.world.barrier()
+        self.saved = self.step
 
     def _write(self, folder: Path) -> None:
         """Fill the folder of a checkpoint. It is also a model folder, which ``transformers`` loads."""
         self._write_state(Path(self.world.broadcast(str(folder)))).save_pretrained(folder)
         self.data.shards.tokenizer().save_pretrained(folder)
-        numbers = {"step": self.step, "position": self.position, "tokens": self.tokens, "run": self._description()}
+        place = {"step": self.step, "position": self.position, "tokens": self.tokens}
+        numbers = {**place, "losses": self.losses, "run": self._description()}
         write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
 
     def _write_state(self, folder: Path) -> Any:
@@ -275,19 +299,23 @@ class Trainer:
         """Load the newest undamaged checkpoint in ``out``. Return False if there is none yet.
 
         Raises:
-            UserError: the checkpoint belongs to a run with other settings.
+            UserError: all checkpoints are damaged, or they belong to a run with other settings.
         """
         folder = checkpoints.newest(self.out / CHECKPOINTS)
         if folder is None:
             return False
-        numbers = read_json(folder / _NUMBERS_FILE)
-        for name, value in self._description().items():
-            before = numbers["run"].get(name)
-            if before != value:
-                raise UserError(f"--resume: {name} was {before} and is now {value}; give what it was, or another --out")
-        load_state(folder / _STATE_FOLDER, self._state(), self.world)
-        self.step, self.tokens = numbers["step"], numbers["tokens"]
-        self.position = Position(*numbers["position"])
+        with checkpoints.restoring(folder):
+            numbers = read_json(folder / _NUMBERS_FILE)
+            for name, value in self._description().items():
+                before = numbers["run"].get(name)
+                if before != value:
+                    raise UserError(
+                        f"--resume: {name} was {before} and is now {value}; give what it was, or another --out"
+                    )
+            load_state(folder / _STATE_FOLDER, self._state(), self.world)
+            self.step, self.tokens = int(numbers["step"]), int(numbers["tokens"])
+            self.position = Position(*map(int, numbers["position"]))
+            self.losses, self.saved = dict(numbers.get("losses", {})), self.step
         return True
 
     def _description(self) -> dict[str, Any]:

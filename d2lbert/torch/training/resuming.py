@@ -6,6 +6,7 @@ Only tensors and plain values are stored. They are read with ``weights_only``, s
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import random
 from collections.abc import Iterable
@@ -34,10 +35,13 @@ def save_checkpoint(
         settings: what must be the same when the run is resumed, as JSON values.
         state: tensors, numbers, strings, and lists and dictionaries of them.
         keep: how many of the newest checkpoints to keep.
+
+    Raises:
+        UserError: the disk is full or the folder cannot be written. The older checkpoints are unchanged.
     """
 
     def write(target: Path) -> None:
-        torch.save({**state, "random": _random_state()}, target / _STATE_FILE)
+        _save_tensors({**state, "random": _random_state()}, target / _STATE_FILE)
         write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
 
     checkpoints.save(Path(folder), step, write, keep)
@@ -53,22 +57,49 @@ def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, A
     Raises:
         UserError: all checkpoints are damaged, or they belong to a run with other settings.
     """
-    remedy = f"remove {folder} to start anew"
     path = checkpoints.newest(Path(folder))
     if path is None:
-        if checkpoints.begun(Path(folder)):
-            raise UserError(f"every checkpoint in {folder} is damaged: {remedy}")
         return None
     before, now = read_json(path / _SETTINGS_FILE), json.loads(json.dumps(settings))
     for name in {**before, **now}:
         if before.get(name) != now.get(name):
             raise UserError(
                 f"{folder} is of another run: {name} was {before.get(name)!r} and is now {now.get(name)!r}; "
-                f"give the same, or {remedy}"
+                f"give the same, or remove {folder} to start anew"
             )
-    state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
-    _restore(state.pop("random"))
+    with checkpoints.restoring(path):
+        state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
+        _restore(state.pop("random"))
     return state
+
+
+class _RecordingFile(io.BufferedWriter):
+    """A file that remembers why it could not be written: PyTorch turns that into a RuntimeError without the reason."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def _save_tensors(state: dict[str, Any], path: Path) -> None:
+    """Write tensors and plain values.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    stream = _RecordingFile(io.FileIO(path, "wb"))
+    try:
+        with stream:
+            torch.save(state, stream)
+    except Exception:
+        if stream.error is not None:
+            raise stream.error from None
+        raise
 
 
 def fingerprint_of_examples(examples: Iterable[Any]) -> str:

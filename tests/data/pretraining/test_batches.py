@@ -14,6 +14,7 @@ from d2lbert.data.pretraining.batches import Position, PretrainingBatch, Pretrai
 from d2lbert.data.pretraining.corpus import learn_vocabulary
 from d2lbert.data.pretraining.next_sentence import NO_LABEL
 from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
+from d2lbert.text import WordPiece
 
 SETTINGS = PretrainingSettings(max_length=48, batch_size=7, seed=3, window=2)
 
@@ -152,6 +153,49 @@ def test_a_corpus_without_dev_documents(shards: TokenShards, root: Path, tmp_pat
     alone = prepare(files, tmp_path, shards.tokenizer(), Preparation(dev_share=0.0))
     with pytest.raises(UserError, match="the corpus has no dev documents"):
         PretrainingData(alone, SETTINGS, "dev")
+
+
+def _prepared(documents: list[list[str]], folder: Path, tokenizer: WordPiece) -> TokenShards:
+    """Shards of one document each, from a list of sentences for each document."""
+    folder.mkdir()
+    (folder / "text").write_text("\n\n".join(" ".join(sentences) for sentences in documents))
+    settings = Preparation(dev_share=0.0, shard_characters=1)
+    return prepare([folder / "text"], folder / "shards", tokenizer, settings)
+
+
+def test_a_window_without_pairs_is_passed_over(shards: TokenShards, tmp_path: Path) -> None:
+    """Two windows of two documents, of which three can give pairs; a run goes on at any batch all the same."""
+    sentences = [f"The cat sat on mat {100 + number}." for number in range(30)]
+    alone = _prepared([sentences, sentences, sentences, sentences[:1]], tmp_path / "four", shards.tokenizer())
+    assert len(alone.names("train")) == 4
+    data = PretrainingData(alone, dataclasses.replace(SETTINGS, batch_size=2))
+    data.check()
+    epochs = [[position.window for _, position in data.epoch(number)] for number in range(8)]
+    assert all(epochs)
+    assert {0 in windows for windows in epochs} == {True, False}  # the first window has the short one, or the second
+    whole = list(itertools.islice(data.batches(), 60))
+    for number, (_, position) in enumerate(whole[:-3]):
+        (batch, after), *_ = itertools.islice(data.batches(position), 1)
+        assert (_bytes(batch), after) == (_bytes(whole[number + 1][0]), whole[number + 1][1])
+
+
+@pytest.mark.parametrize(
+    ("documents", "window", "message"),
+    [
+        ([5, 1, 1], 8, "prediction needs 2 train documents of two sentences or more, and .* has 1: give more text"),
+        ([5, 5, 5], 1, r"needs 4 train documents .* has 3 in 3 windows \(a larger --window makes fewer\): give more"),
+    ],
+)
+def test_too_few_documents_are_refused_beforehand(
+    shards: TokenShards, tmp_path: Path, documents: list[int], window: int, message: str
+) -> None:
+    texts = [[f"The cat sat on mat {100 + number}." for number in range(count)] for count in documents]
+    alone = _prepared(texts, tmp_path / "few", shards.tokenizer())
+    settings = dataclasses.replace(SETTINGS, window=window)
+    for refused in (PretrainingData(alone, settings).check, PretrainingData(alone, settings).batches().__next__):
+        with pytest.raises(UserError, match=message):
+            refused()
+    PretrainingData(alone, dataclasses.replace(settings, next_sentence=False)).check()
 
 
 @pytest.mark.parametrize(

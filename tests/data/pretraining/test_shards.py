@@ -15,7 +15,7 @@ import pytest
 
 from d2lbert import UserError
 from d2lbert.data.pretraining.corpus import learn_vocabulary, read_documents
-from d2lbert.data.pretraining.shards import INDEX_FILE, Preparation, TokenShards, prepare
+from d2lbert.data.pretraining.shards import FORMAT, INDEX_FILE, Preparation, TokenShards, prepare
 from d2lbert.text import WordPiece
 
 SMALL = Preparation(dev_share=0.2, shard_characters=8_000)
@@ -102,6 +102,23 @@ def test_folders_that_are_no_corpus(tmp_path: Path, files: list[Path], tokenizer
         TokenShards.open(tmp_path)
     (tmp_path / INDEX_FILE).write_text(json.dumps({"format": "another"}))
     with pytest.raises(UserError, match="prepare the corpus again"):
+        TokenShards.open(tmp_path)
+    entry = {"name": "train-00000-00000", "split": "train", "tokens": 1, "sentences": 1, "documents": 1}
+    digests = {"tokens": "", "sentences": "", "documents": ""}
+    for shards in (
+        None,
+        3,
+        [3],
+        [{}],
+        [entry],
+        [{**entry, "sha256": {}}],
+        [{**entry, "sha256": digests, "name": "../x"}],
+    ):
+        (tmp_path / INDEX_FILE).write_text(json.dumps({"format": FORMAT, "shards": shards}))
+        with pytest.raises(UserError, match=r"index\.json is damaged .*: prepare the corpus again"):
+            TokenShards.open(tmp_path)
+    (tmp_path / INDEX_FILE).write_text(json.dumps({"format": FORMAT, "shards": [{**entry, "sha256": digests}]}))
+    with pytest.raises(UserError, match=r"tokens\.npy is missing"):
         TokenShards.open(tmp_path)
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(UserError, match="no text to train on"):

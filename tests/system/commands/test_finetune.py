@@ -68,6 +68,59 @@ def test_a_model_that_cannot_be_moved_is_not_lost(
     assert out.read_text() == "years of work"
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_that_somebody_fills_meanwhile_is_not_touched(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    out, real = tmp_path / "out", finetuning.fine_tune
+    if exists:
+        out.mkdir()
+
+    def slow(*args: Any, **options: Any) -> list[dict[str, float]]:
+        history = real(*args, **options)
+        out.mkdir(exist_ok=True)
+        (out / "config.json").write_text("years of work")
+        return history
+
+    monkeypatch.setattr(finetuning, "fine_tune", slow)
+    line = complaint(*finetune_command(encoder, train_file, out, "--epochs", "1"))
+    folder = Path(line.split("the trained model is in ")[1])
+    assert len(list(folder.iterdir())) == 5
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("config.json", "years of work")]
+    assert run("evaluate", "classification", "--model", folder, "--data", train_file).returncode == 0
+
+
+def test_a_second_run_ends_at_once(
+    encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started while the first one trains; the first one knows nothing of it."""
+    out, real, lines = tmp_path / "out", finetuning.fine_tune, []
+
+    def slow(*args: Any, **options: Any) -> list[dict[str, float]]:
+        monkeypatch.setattr(finetuning, "fine_tune", real)
+        second = subprocess.run(
+            [sys.executable, "-m", "d2lbert.cli", *map(str, finetune_command(encoder, "nothing", out))],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        lines.append(check_complaint(Result(second.returncode, second.stdout, second.stderr)))
+        return real(*args, **options)
+
+    monkeypatch.setattr(finetuning, "fine_tune", slow)
+    assert run(*finetune_command(encoder, train_file, out, "--epochs", "1")).returncode == 0
+    assert lines == [f"d2lbert: another run writes into --out {out}: wait for its end, or choose another"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.csv"]
+    assert len(list(out.iterdir())) == 5
+
+
+def test_an_old_checkpoint_is_mentioned(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    old = tmp_path / "out.checkpoint" / "checkpoint-00000001"
+    old.mkdir(parents=True)
+    result = run(*finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "1"))
+    assert result.returncode == 0, result.stderr
+    assert f"{old.parent} is of a run that was stopped; only --resume goes on with it" in result.stderr
+    assert old.is_dir()
+
+
 def test_this_folder_may_be_the_output(
     encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +209,22 @@ def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Pat
     line = check_complaint(Result(process.returncode, process.stdout, process.stderr))
     assert "cannot write" in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv"]
+
+
+def test_full_disk_while_a_checkpoint_is_written(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """The first is one line; with space again the same command goes on, here from the beginning."""
+    command = finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "2", "--resume")
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        line = complaint(*command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    target = tmp_path / "out.checkpoint" / "checkpoint-00000001"
+    assert line == f"d2lbert: cannot write {target}: File too large; free space, then go on with --resume"
+    assert not list(target.parent.iterdir())
+    assert run(*command).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.csv"]
 
 
 @pytest.mark.parametrize(

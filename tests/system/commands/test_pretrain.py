@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -194,7 +195,9 @@ def test_interrupt_says_how_to_go_on(corpus: Path, environment: dict[str, str], 
         _, errors = process.communicate(timeout=600)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert "--resume goes on from the last checkpoint" in errors.splitlines()[-1]
+    assert re.search(r"interrupted after step (\d+); --resume goes on after step \1$", errors.splitlines()[-1])
+    (checkpoint,) = (tmp_path / "out" / "checkpoints").iterdir()
+    assert int(checkpoint.name.partition("-")[2]) > 0
 
 
 def _complaint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
@@ -239,7 +242,7 @@ def test_mistakes_are_one_line(
     assert "holds no text" in complaint("--corpus", tmp_path / "empty.txt", *out)
     (tmp_path / "one.txt").write_text("One document only. It has two sentences.\n")
     single = ("--corpus", tmp_path / "one.txt", *out, "--resume", "--dev-share", "0", "--vocab-size", "100")
-    assert "needs two documents of two sentences" in complaint(*single)
+    assert "prediction needs 2 train documents of two sentences or more, and" in complaint(*single)
 
 
 @pytest.mark.slow

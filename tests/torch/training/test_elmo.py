@@ -77,6 +77,12 @@ def test_a_foreign_checkpoint_is_one_line_and_a_damaged_one_is_passed_over(tmp_p
     with pytest.raises(UserError, match="of another run: epochs was 2 and is now 3") as caught:
         train_language_model(model, batches, other, tmp_path / "run", progress=False)
     assert "\n" not in str(caught.value)
+    foreign = SentenceBatches([*SENTENCES[:-1], ["a", "dog", "ran"]], batches.vocabulary, CONFIG.max_characters, 20)
+    with pytest.raises(UserError, match=r"of another run: sentences was '\w+' and is now '\w+'"):
+        train_language_model(model, foreign, SETTINGS, tmp_path / "run", progress=False)
+    fewer = SentenceBatches(SENTENCES, batches.vocabulary, CONFIG.max_characters, 10)
+    with pytest.raises(UserError, match="of another run: words_per_batch was 20 and is now 10"):
+        train_language_model(model, fewer, SETTINGS, tmp_path / "run", progress=False)
     newest = sorted((tmp_path / "run").iterdir())[-1] / "state.pt"
     newest.write_bytes(newest.read_bytes()[:1000])
     again, batches = start()

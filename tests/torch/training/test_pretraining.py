@@ -15,9 +15,10 @@ from safetensors.torch import load_file
 
 from d2lbert import UserError
 from d2lbert.config import BertConfig, GptConfig
+from d2lbert.data.pretraining import shards as shards_module
 from d2lbert.data.pretraining.batches import PretrainingData, PretrainingSettings
 from d2lbert.data.pretraining.causal import CausalData
-from d2lbert.data.pretraining.corpus import learn_vocabulary
+from d2lbert.data.pretraining.corpus import learn_vocabulary, read_documents
 from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
 from d2lbert.storage.checkpoints import DamagedCheckpointWarning
 from d2lbert.torch.gpt import Gpt
@@ -324,4 +325,67 @@ def test_an_interrupted_run_ends_between_two_steps(
     monkeypatch.setattr(trainer, "train_step", interrupted_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         trainer.run(progress=False)
-    assert trainer.step == 2
+    assert trainer.step == trainer.saved == 2
+    again, whole = _trainer(shards, tmp_path / "stopped"), _trainer(shards, tmp_path / "whole")
+    assert again.resume()
+    assert again.step == again.saved == 2
+    again.run(progress=False)
+    whole.run(progress=False)
+    assert _bits(again) == _bits(whole)
+    assert _log(tmp_path / "stopped") == _log(tmp_path / "whole")
+
+
+class _KilledError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("log_every", [1, 5])
+@pytest.mark.parametrize("at", [4, 12])
+def test_a_checkpoint_is_there_before_the_validation_of_its_step(
+    shards: TokenShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, log_every: int
+) -> None:
+    """Killed while it validates, a run loses no step, and its log no line."""
+    settings = dataclasses.replace(QUICK, validate_every=4, log_every=log_every)
+    whole, killed = (_trainer(shards, tmp_path / name, settings) for name in ("whole", "killed"))
+    whole.run(progress=False)
+    validate = killed.validate
+
+    def kill() -> dict[str, float]:
+        if killed.step == at:
+            raise _KilledError
+        return validate()
+
+    monkeypatch.setattr(killed, "validate", kill)
+    with pytest.raises(_KilledError):
+        killed.run(progress=False)
+    again = _trainer(shards, tmp_path / "killed", settings)
+    assert again.resume()
+    assert again.step == at
+    metrics = again.run(progress=False)
+    assert metrics["step"] == 12
+    assert metrics["dev_masked_loss"] > 0
+    assert _bits(again) == _bits(whole)
+    assert _log(tmp_path / "killed") == _log(tmp_path / "whole")
+
+
+def test_a_resumed_run_without_its_log_begins_a_new_one(shards: TokenShards, tmp_path: Path) -> None:
+    _trainer(shards, tmp_path, dataclasses.replace(QUICK, steps=8)).run(progress=False)
+    (tmp_path / "log.csv").unlink()
+    numbers = tmp_path / "checkpoints" / "checkpoint-00000008" / "state.json"
+    assert json.loads(numbers.read_text())["losses"]["masked_loss"] > 0
+    again = _trainer(shards, tmp_path, dataclasses.replace(QUICK, steps=8))
+    assert again.resume()
+    assert again.run(progress=False)["dev_masked_loss"] > 0
+    assert _log(tmp_path) == []
+
+
+def test_data_without_batches_are_refused_beforehand(shards: TokenShards, tmp_path: Path) -> None:
+    """Before there is a log, or a checkpoint: in the held-out part as in the other."""
+    files = [tmp_path / "text"]
+    files[0].write_text("\n\n".join(f"The cat {number} sat. The dog ran home." for number in range(100, 140)))
+    lowest = min(shards_module._hash(document) for document in read_documents(files))
+    few = prepare(files, tmp_path / "few", shards.tokenizer(), Preparation(dev_share=(lowest + 1) / 10_000))
+    assert few.count("dev", "documents") == 1
+    with pytest.raises(UserError, match=r"needs 2 dev documents of two sentences or more, and .*few has 1: prepare"):
+        _trainer(few, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 import random
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 
 from d2lbert import UserError
 from d2lbert.data import Sentence
+from d2lbert.storage import checkpoints
 from d2lbert.storage.checkpoints import DamagedCheckpointWarning
 from d2lbert.torch.training.resuming import (
     fingerprint_of_examples,
@@ -120,9 +122,60 @@ class _Code:
 
 def test_code_in_a_file_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_checkpoint(tmp_path, 1, SETTINGS, {"code": _Code()})
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(UserError, match=r"does not hold the state of this run \(UnpicklingError\)"):
         load_checkpoint(tmp_path, SETTINGS)
     assert "printed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 100, "a list", "no random numbers", "other random numbers"])
+def test_a_state_that_was_made_up_is_one_line(tmp_path: Path, content: bytes | str) -> None:
+    """The digests of its files fit, but no run has written it."""
+    made_up = {"a list": [1], "no random numbers": {"step": 1}, "other random numbers": {"random": {"torch": 3}}}
+
+    def write(folder: Path) -> None:
+        (folder / "settings.json").write_text(json.dumps(SETTINGS))
+        if isinstance(content, bytes):
+            (folder / "state.pt").write_bytes(content)
+        else:
+            torch.save(made_up[content], folder / "state.pt")
+
+    checkpoints.save(tmp_path, 1, write, keep=1)
+    with pytest.raises(UserError, match="does not hold the state of this run") as caught:
+        load_checkpoint(tmp_path, SETTINGS)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [0, 100, 30_000, 10**9])
+def test_a_full_disk_is_one_line_and_leaves_the_state_before(tmp_path: Path, limit: int) -> None:
+    """A limit on the size of a file stops the writing at any place, as a full disk does."""
+    before = {"step": 1, "weights": torch.zeros(3)}
+    save_checkpoint(tmp_path, 1, SETTINGS, before)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = _size_of_state(tmp_path / "sizes", {"step": 2, "weights": torch.zeros(70_000)})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(limit, size - 1), hard))
+    try:
+        with pytest.raises(UserError, match=r"cannot write .*File too large; free space, then go on with --resume"):
+            save_checkpoint(tmp_path, 2, SETTINGS, {"step": 2, "weights": torch.zeros(70_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert [path.name for path in tmp_path.glob("*checkpoint*")] == ["checkpoint-00000001"]
+    found = load_checkpoint(tmp_path, SETTINGS)
+    assert found is not None
+    assert found["step"] == 1
+
+
+def _size_of_state(folder: Path, state: dict[str, Any]) -> int:
+    save_checkpoint(folder, 2, SETTINGS, state)
+    return (folder / "checkpoint-00000002" / "state.pt").stat().st_size
+
+
+def test_an_error_that_is_not_of_the_disk_keeps_its_trace(tmp_path: Path) -> None:
+    class Unknown(torch.Tensor):
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            raise RuntimeError("a mistake in the program")
+
+    with pytest.raises(RuntimeError, match="a mistake in the program"):
+        save_checkpoint(tmp_path, 1, SETTINGS, {"weights": torch.zeros(3).as_subclass(Unknown)})
 
 
 def test_other_examples_or_another_order_have_another_name() -> None:
