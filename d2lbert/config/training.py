@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,31 @@ class Training(Settings):
     balanced: bool = setting(False, "let rare labels count more: inversely to their frequency in the training examples")
     precision: str = setting("auto", _PRECISION, one_of=PRECISIONS)
     bias_correction: bool = setting(True, "of Adam's moments; without it the first steps are several times as long")
+
+
+# A run needs some two hundred steps, however few its examples are; the defaults give them from 2,000 examples on.
+STEPS = 225
+MANY = 2000
+_DEFAULTS = Training()
+_BATCHES = ((100, 4), (400, 8), (1000, 16))  # below so many examples, batches of so many
+
+
+def suited_settings(examples: int, hidden_size: int = 384, settings: Training = _DEFAULTS) -> Training:
+    """Return settings with the epochs and the batch size that suit a number of training examples.
+
+    From 2,000 examples on they are the defaults. Below, batches are smaller and epochs more, so that the weights are
+    updated some two hundred times: ``results/finetuning/small_sets.json`` measures both.
+
+    Args:
+        examples: the number of training examples.
+        settings: all other settings.
+    """
+    if examples >= MANY:
+        return dataclasses.replace(settings, epochs=Training.epochs, batch_size=Training.batch_size)
+    batch_size = next((size for limit, size in _BATCHES if examples < limit), Training.batch_size)
+    steps = -(-max(1, examples) // batch_size)  # of an epoch
+    epochs = min(15, max(Training.epochs, round(STEPS / steps)))
+    return dataclasses.replace(settings, epochs=epochs, batch_size=batch_size)
 
 
 @dataclass(frozen=True)
