@@ -143,9 +143,9 @@ def compare(name: str, value: float, stored: dict[str, Any]) -> Finding:
     expected, share = stored["value"], stored["tolerance"]
     fine = abs(value - expected) <= share * abs(expected)
     if fine:
-        return Finding(True, f"{name}: {value:.8g}, as stored")
+        return Finding(True, f"{name}: {value:.10g}, as stored")
     return Finding(
-        False, f"{name}: {value:.8g}, but {expected:.8g} is stored: install the versions of requirements/lock.txt"
+        False, f"{name}: {value:.10g}, but {expected:.10g} is stored: install the versions of requirements/lock.txt"
     )
 
 

@@ -87,8 +87,8 @@ def fine_tune(
         epoch has the highest score ``settings.best_by``, by default the task's first.
 
     Raises:
-        UserError: an example is a bare text or has no label, a text is longer than the model takes, there is no such score, the
-            checkpoint belongs to another run, or the loss is not finite.
+        UserError: an example is a bare text or has no label, a text is longer than the model takes, there is no such
+            score, the checkpoint belongs to another run, or the loss is not finite.
     """
     check_examples([*train, *dev])
     inputs = task.inputs(train, tokenizer, settings.max_length)
