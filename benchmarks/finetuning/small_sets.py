@@ -33,16 +33,17 @@ from d2lbert.torch.runtime import best_device, seed_everything
 from d2lbert.torch.training.finetuning import fine_tune
 
 DATA = ("sst2", "trec")
+WIDTHS = {"minilm": 384, "d2lbert-tiny": 128}  # of the encoders
 DEV = 200  # examples that are scored
 DEFAULTS, RULE = "defaults", "rule"
 
 
-def settings_of(name: str, size: int) -> Training:
+def settings_of(name: str, size: int, model: str) -> Training:
     """Return the settings that a name stands for: ``defaults``, ``rule``, or ``EPOCHSxBATCHxRATE``."""
     if name == DEFAULTS:
         return Training()
     if name == RULE:
-        return suited_settings(size)
+        return suited_settings(size, WIDTHS[model])
     epochs, batch, rate = name.split("x")
     return Training(epochs=int(epochs), batch_size=int(batch), learning_rate=float(rate))
 
@@ -87,7 +88,7 @@ def run(model: str, name: str, size: int, settings: Training, seed: int) -> dict
 
 def kept_or_run(model: str, name: str, size: int, setting: str, seed: int, options: argparse.Namespace) -> Any:
     """Return what an earlier call has kept of this run, or run it and keep it."""
-    settings = settings_of(setting, size)
+    settings = settings_of(setting, size, model)
     shape = f"{settings.epochs}x{settings.batch_size}x{settings.learning_rate:g}"
     path = options.runs / f"{model}-{name}-{size}-{shape}-{seed}.json"
     found = kept(path, {"training": asdict(settings)}, lambda: run(model, name, size, settings, seed))
@@ -107,7 +108,7 @@ def summary(runs: list[dict[str, Any]], settings: Training) -> dict[str, Any]:
 def main() -> None:
     """Try every setting and write ``results/finetuning/small_sets.json``."""
     parser = command_line(__doc__)
-    parser.add_argument("--models", nargs="+", default=["minilm", "d2lbert-tiny"])
+    parser.add_argument("--models", nargs="+", default=list(WIDTHS), choices=list(WIDTHS))
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=DATA)
     parser.add_argument("--sizes", type=int, nargs="+", default=[60, 200, 600, 2000])
     parser.add_argument("--settings", nargs="+", default=[DEFAULTS, RULE], help="defaults, rule or EPOCHSxBATCHxRATE")
@@ -123,7 +124,7 @@ def main() -> None:
                 for setting in options.settings:
                     runs = [kept_or_run(model, name, size, setting, seed, options) for seed in options.seeds]
                     by_size = metrics.setdefault(model, {}).setdefault(name, {}).setdefault(str(size), {})
-                    by_size[setting] = summary(runs, settings_of(setting, size))
+                    by_size[setting] = summary(runs, settings_of(setting, size, model))
     record.write(metrics, sample="sst2" in options.data and data.is_sample("sst2"), dev=DEV)
 
 

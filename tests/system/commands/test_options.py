@@ -145,6 +145,12 @@ def test_a_number_that_cannot_be_is_one_line(command: str, tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
+def test_text_is_prepared_by_one_process_at_least(tmp_path: Path) -> None:
+    for workers in ("0", "-3"):
+        assert "--workers" in complaint("pretrain", "--corpus", "x", "--out", tmp_path / "out", "--workers", workers)
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_a_wrong_command_line_raises() -> None:
     assert issubclass(typer.BadParameter, cli.CommandLineError)
     assert not issubclass(UserError, cli.CommandLineError)
