@@ -103,8 +103,9 @@ def finetune(
 
 def _summary(settings: Training, examples: int) -> str:
     """Return the settings that suit the number of examples, and how to choose others, in one line."""
+    epochs = "1 epoch" if settings.epochs == 1 else f"{settings.epochs} epochs"
     return (
-        f"{examples:,} examples: {settings.epochs} epochs of batches of {settings.batch_size}, learning rate "
+        f"{examples:,} examples: {epochs} of batches of {settings.batch_size}, learning rate "
         f"{settings.learning_rate:g}; --epochs, --batch-size and --lr choose others"
     )
 

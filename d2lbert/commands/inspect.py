@@ -31,6 +31,7 @@ def inspect(
     model: Annotated[
         str | None, typer.Option("--model", help="count tokens, too: a model folder, or a name of d2lbert models")
     ] = None,
+    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="for predict: the FILE needs no labels")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show what finetune, evaluate and predict would read from a FILE, and every problem with the number of its line.
@@ -40,7 +41,7 @@ def inspect(
     named_task(task)
     if not file.is_file():
         raise UserError(f"no file {file}: check the path")
-    description, examples = inspect_file(file, task, format, columns)
+    description, examples = inspect_file(file, task, format, columns, not unlabelled)
     if model is not None and examples:
         description["tokens"] = _count_tokens(model, task, examples)
     print(json_line(description) if as_json else "\n".join(_lines(description)))

@@ -18,7 +18,11 @@ from d2lbert.errors import UserError
 
 
 def inspect_file(
-    path: str | Path, task: str = "classification", format: str | None = None, columns: Columns = UNNAMED
+    path: str | Path,
+    task: str = "classification",
+    format: str | None = None,
+    columns: Columns = UNNAMED,
+    labelled: bool = True,
 ) -> tuple[dict[str, Any], list[Any]]:
     """Read a file as ``d2lbert finetune`` would, and describe it. What is wrong with the file is part of the answer.
 
@@ -26,21 +30,21 @@ def inspect_file(
         path: the file.
         task: what its examples are for.
         format, columns: as for :func:`d2lbert.data.read_file`; None is guessed.
+        labelled: whether the file should have labels.
 
     Returns:
-        A description, ready for JSON, and the examples: those with labels, or else those without.
+        A description, ready for JSON, and the examples. If none has a label where all should, they are those without.
 
     Raises:
         UserError: there is no such task or format.
     """
     faults: list[str] = []
-    chosen = format or guess_format(path, task, columns)
-    examples = read_file(path, chosen, None, task, columns, faults=faults)
-    labelled = bool(examples)
-    if not labelled:
+    chosen = format or guess_format(path, task, columns, labelled)
+    examples = read_file(path, chosen, None, task, columns, labelled, faults)
+    if labelled and not examples:
         other = format or guess_format(path, task, columns, labelled=False)
         examples = read_file(path, other, None, task, columns, labelled=False, faults=[])
-        chosen = other if examples else chosen
+        chosen, labelled = (other, False) if examples else (chosen, True)
     description: dict[str, Any] = {"file": str(path), "task": task, "format": chosen}
     if chosen in FORMATS:
         description["columns"] = _columns(path, chosen, columns)

@@ -51,6 +51,8 @@ def test_a_file_without_labels(tmp_path: Path) -> None:
     assert (found["labelled"], found["examples"], found["labels"]) == (False, 2, {})
     assert "no column 'label'" in found["problems"][0]
     assert [example.label for example in examples] == [None, None]
+    wanted = inspect_file(path, labelled=False)[0]
+    assert (wanted["labelled"], wanted["examples"], wanted["problems"]) == (False, 2, [])
     lines = write(tmp_path, "a film\na plot\nand more\n", "texts.txt")
     assert (inspect_file(lines)[0]["format"], inspect_file(lines)[0]["examples"]) == ("lines", 3)
 

@@ -92,9 +92,8 @@ class Table:
             UserError: it has fewer or more.
         """
         if len(row) != len(self.header):
-            raise fault(
-                self.path, number, f"{count_columns(row)} where the header has {len(self.header)}", "mend the line"
-            )
+            what = f"{count_columns(row)} where the header has {len(self.header)}"
+            raise fault(self.path, number, what, "mend the line: a text with the separator in it stands in quotes")
 
 
 def read_table(path: str | Path, format: str, separator: str = "", headed: bool = True) -> Table:

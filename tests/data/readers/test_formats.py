@@ -90,7 +90,7 @@ def test_every_fault_of_a_table_can_be_asked_for(tmp_path: Path) -> None:
     assert [fault.split(", ", 1)[1] for fault in faults] == [
         "line 2: the text is empty; fill it in or remove the line",
         "line 3: the label is empty; fill it in or remove the line",
-        "line 4: 3 columns where the header has 2; mend the line",
+        "line 4: 3 columns where the header has 2; mend the line: a text with the separator in it stands in quotes",
     ]
     faults.clear()
     assert read_file(write(tmp_path, "good\t1\nbad\tx\n"), "sst2", faults=faults) == [Sentence("good", "positive")]

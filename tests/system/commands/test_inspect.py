@@ -54,6 +54,15 @@ def test_a_file_without_problems_has_status_0(tickets: Path) -> None:
     assert result.stdout.endswith("no problems\n")
 
 
+def test_texts_to_predict_need_no_labels(tickets: Path) -> None:
+    tickets.write_text("text\na film\n\u200b\na plot\n")
+    result = run("inspect", tickets, "--unlabelled")
+    assert result.returncode == 1
+    assert "examples: 2, without labels" in result.stdout
+    assert "problems: 1\n" in result.stdout
+    assert "line 3: the text is empty" in result.stdout
+
+
 def test_many_problems_and_labels_are_not_all_shown(tickets: Path) -> None:
     tickets.write_text("text,label\n" + "".join(f"text {n},label {n}\n,x\n" for n in range(30)))
     shown = run("inspect", tickets).stdout
