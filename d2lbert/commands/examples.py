@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from d2lbert.tasks.base import Task as TaskProtocol
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(NAMED))]
-Model = Annotated[str, typer.Option("--model", help="a model folder, or a name that d2lbert models lists")]
+Model = Annotated[str, typer.Option("--model", help="a model folder, or a name of d2lbert models")]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -122,9 +122,8 @@ def oddities(train: Sequence[Any], dev: Sequence[Any]) -> list[str]:
     found = []
     shared = count_shared(train, dev)
     if shared:
-        found.append(
-            f"{shared:,} of {len(dev):,} dev examples have a text that is also trained on: the scores will be too good"
-        )
+        what = f"{shared:,} of {len(dev):,} dev examples have a text that is also trained on"
+        found.append(f"{what}: they say nothing about new texts")
     counts = Counter(example.label for example in train if hasattr(example, "label"))
     rare = sorted((count, str(label)) for label, count in counts.items() if count < FEW)
     if rare:

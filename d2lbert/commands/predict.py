@@ -49,6 +49,7 @@ def evaluate(
         raise UserError(f"--predictions {predictions} is a folder: name a file")
     from d2lbert.torch.runtime import best_device
     from d2lbert.torch.training.evaluation import evaluate as score
+    from d2lbert.zoo.folders import locate
 
     trained, tokenizer = load_trained(task, model)
     task_object, length = task_of(task, trained), input_length(task, max_length, trained.bert)
@@ -57,7 +58,7 @@ def evaluate(
     scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
     print(json_line({**scores, "examples": len(examples)}))
-    _write_predictions(predictions, Path(model) / f"predictions-{name}.jsonl", examples, predicted)
+    _write_predictions(predictions, locate(model) / f"predictions-{name}.jsonl", examples, predicted)
 
 
 @options_from_settings({})

@@ -82,13 +82,13 @@ def test_oddities() -> None:
     assert oddities(train[:9], [Sentence("z", "often")]) == []
     found = oddities(train, [Sentence("x", "rare"), Sentence("1", "often"), Sentence("z", "often")])
     assert found == [
-        "2 of 3 dev examples have a text that is also trained on: the scores will be too good",
+        "2 of 3 dev examples have a text that is also trained on: they say nothing about new texts",
         "fewer than 5 training examples of the label rare (2), rarer (2): it will hardly be learned",
     ]
     many = [Sentence(f"{n}", f"label {n}") for n in range(8)]
     assert "label 4 (1) and 3 more: it will hardly" in oddities(many, [])[0]
     tagged = [TaggedSentence(("a",), ("O",))]
     assert oddities(tagged, tagged) == [
-        "1 of 1 dev examples have a text that is also trained on: the scores will be too good"
+        "1 of 1 dev examples have a text that is also trained on: they say nothing about new texts"
     ]
     assert oddities([Pair("a", "b", "x")] * 5, [Pair("b", "a", "x")]) == []
