@@ -153,3 +153,9 @@ def test_faults_name_the_line_and_the_remedy(tmp_path: Path, task: str, row: dic
 def test_tags_outside_those_of_the_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the tag 'B-PER' is not one of O, B-LOC, I-LOC"):
         read(tmp_path, "tagging", {"words": ["a"], "tags": ["B-PER"]}, labels=["O", "B-LOC", "I-LOC"])
+
+
+def test_the_choices_may_be_named_where_others_are_numbered(tmp_path: Path) -> None:
+    row = {"premise": "p", "choice0": "a", "choice1": "b", "Offered": ["x", "y"], "label": "y"}
+    found = read(tmp_path, "multiple_choice", row, columns=Columns(pair_column="offered"))
+    assert found == [ChoiceQuestion("p", ("x", "y"), 1)]
