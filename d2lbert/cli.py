@@ -13,8 +13,11 @@ from typing import Any
 import typer
 
 from d2lbert.commands.data import fetch_data, list_data
-from d2lbert.commands.finetune import evaluate, finetune, predict
+from d2lbert.commands.doctor import doctor
+from d2lbert.commands.finetune import finetune
+from d2lbert.commands.inspect import inspect
 from d2lbert.commands.models import list_models
+from d2lbert.commands.predict import evaluate, predict
 from d2lbert.commands.pretrain import pretrain
 from d2lbert.errors import INTERRUPTED, UserError
 
@@ -38,6 +41,8 @@ app.command()(pretrain)
 app.command()(finetune)
 app.command()(evaluate)
 app.command()(predict)
+app.command()(inspect)
+app.command()(doctor)
 app.command("models")(list_models)
 
 

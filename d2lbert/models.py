@@ -112,6 +112,19 @@ def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
     return tokenizer
 
 
+def tokenizer_of_name(name: str) -> Tokenizer:
+    """Return the tokenizer of a model, given by its folder or its name.
+
+    Raises:
+        UserError: as :func:`d2lbert.zoo.folders.locate`; the model has no tokenizer, as ELMo, or a damaged one.
+    """
+    folder = locate(name)
+    if not (folder / CONFIG_FILE).is_file():
+        raise UserError(f"{name} has no tokenizer of pieces: choose a BERT, or one of its relatives")
+    config = CONFIGS.get(str(read_json(folder / CONFIG_FILE).get("model_type", "bert")), BertConfig)
+    return tokenizer_of(folder, config.from_json(folder / CONFIG_FILE))
+
+
 def _encoder_class(kind: str, edition: str) -> Any:
     """Return the class of BERT or of one of its relatives."""
     if edition == "torch":

@@ -11,6 +11,7 @@ import torch
 
 from d2lbert import UserError, get_model
 from d2lbert.config import BertConfig
+from d2lbert.models import tokenizer_of_name
 from d2lbert.text import SPECIAL_TOKENS, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
@@ -27,6 +28,16 @@ def test_get_model_returns_a_model_and_the_tokenizer_it_was_trained_with() -> No
         vectors.append(model(ids).sequence[0].mean(0))  # this model was trained to embed a sentence by its mean
     cosine = torch.nn.functional.cosine_similarity
     assert cosine(vectors[0], vectors[1], dim=0) > 0.5 > cosine(vectors[0], vectors[2], dim=0)
+
+
+def test_the_tokenizer_of_a_name_needs_no_weights(tmp_path: Path) -> None:
+    tokenizer = get_model("d2lbert-tiny")[1]
+    assert tokenizer_of_name("d2lbert-tiny").vocab == tokenizer.vocab
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    assert tokenizer_of_name(str(tmp_path)).vocab == tokenizer.vocab
+    with pytest.raises(UserError, match="elmo-small has no tokenizer of pieces: choose a BERT"):
+        tokenizer_of_name("elmo-small")
 
 
 def test_random_weights_have_the_same_sizes() -> None:

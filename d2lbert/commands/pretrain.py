@@ -130,7 +130,7 @@ def pretrain(
     vocab: Vocab = None,
     vocab_size: Annotated[int, typer.Option("--vocab-size", help="pieces to learn")] = BertConfig.vocab_size,
     cased: Cased = False,
-    workers: Annotated[int, typer.Option("--workers", help="processes that tokenise")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="processes that tokenise")] = 1,
     engine: Annotated[
         str, typer.Option("--engine", help="of --workers: processes, or ray for a cluster")
     ] = "processes",

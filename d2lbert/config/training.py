@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,36 @@ class Training(Settings):
     balanced: bool = setting(False, "let rare labels count more: inversely to their frequency in the training examples")
     precision: str = setting("auto", _PRECISION, one_of=PRECISIONS)
     bias_correction: bool = setting(True, "of Adam's moments; without it the first steps are several times as long")
+
+
+# A run needs some two hundred steps, however few its examples are; the defaults give them from 2,000 examples on.
+_STEPS, _MOST_EPOCHS = 225, 20
+_MANY = 2000
+_BATCHES = ((100, 4), (400, 8), (1000, 16))  # below so many examples, batches of so many
+# An encoder of few features learns nothing at the rate of a larger one.
+_NARROW, _RATE_OF_NARROW = 256, 5e-4
+_DEFAULTS = Training()
+
+
+def suited_settings(examples: int, hidden_size: int = 384, settings: Training = _DEFAULTS) -> Training:
+    """Return settings with the epochs, the batch size and the learning rate that suit a data set and an encoder.
+
+    From 2,000 examples on, epochs and batch size are the defaults. Below, batches are smaller and epochs more, so that
+    the weights are updated some two hundred times. The rate is the default, or 5e-4 for an encoder narrower than 256.
+    ``results/finetuning/small_sets.json`` measures both against the defaults.
+
+    Args:
+        examples: the number of training examples.
+        hidden_size: of the encoder.
+        settings: all other settings.
+    """
+    batch_size, epochs = _DEFAULTS.batch_size, _DEFAULTS.epochs
+    if examples < _MANY:
+        batch_size = next((size for limit, size in _BATCHES if examples < limit), batch_size)
+        steps = -(-max(1, examples) // batch_size)  # of an epoch
+        epochs = min(_MOST_EPOCHS, max(epochs, round(_STEPS / steps)))
+    rate = _RATE_OF_NARROW if hidden_size < _NARROW else _DEFAULTS.learning_rate
+    return dataclasses.replace(settings, epochs=epochs, batch_size=batch_size, learning_rate=rate)
 
 
 @dataclass(frozen=True)

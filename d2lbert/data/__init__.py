@@ -15,13 +15,16 @@ from d2lbert.data.examples import (
     WordInContext,
     WordPair,
 )
-from d2lbert.data.readers.formats import read_file
+from d2lbert.data.readers.formats import guess_format, read_file
+from d2lbert.data.readers.tables import Columns
 from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
+from d2lbert.data.splitting import cut_dev
 
 __all__ = [
     "Analogy",
     "Answer",
     "ChoiceQuestion",
+    "Columns",
     "Document",
     "MinimalPair",
     "Pair",
@@ -33,8 +36,10 @@ __all__ = [
     "Translation",
     "WordInContext",
     "WordPair",
+    "cut_dev",
     "describe",
     "fetch",
+    "guess_format",
     "info",
     "is_sample",
     "load",

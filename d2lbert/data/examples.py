@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +153,12 @@ class Question:
     answers: tuple[Answer, ...] | None = None
     id: str = ""
     title: str = ""
+
+
+_ANSWERS = ("label", "score", "tags", "answer", "answers")
+
+
+def without_label(example: Any) -> Any:
+    """Return an example whose label, score, tags or answer is to be predicted."""
+    names = {field.name for field in dataclasses.fields(example)}
+    return dataclasses.replace(example, **{name: None for name in _ANSWERS if name in names})

@@ -96,13 +96,15 @@ def encode_texts(
         for text, last in zip(texts, lasts, strict=True):
             if encoding.special[last]:
                 raise UserError(
-                    f"the text {text[:40]!r} holds nothing that the tokenizer keeps: give at least one word"
+                    f"the text {text[:40]!r} (text {index + 1:,} of {len(firsts):,}) holds nothing that the "
+                    "tokenizer keeps: give at least one word, or leave the example out"
                 )
         if len(encoding) == max_length:
             ends = [encoding.offsets[last][1] for last in lasts]
             cut += any(end < len(text.rstrip()) for text, end in zip(texts, ends, strict=True))
     if cut:
-        warnings.warn(f"{cut:,} of {len(firsts):,} texts cut after {max_length} tokens", stacklevel=3)
+        remedy = "what follows is not read; a larger max_length reads more"
+        warnings.warn(f"{cut:,} of {len(firsts):,} texts cut after {max_length} tokens: {remedy}", stacklevel=3)
     return encodings
 
 

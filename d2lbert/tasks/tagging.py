@@ -50,7 +50,10 @@ class Tagging(Task):
         for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
             if len(encoding) == 2:
                 text = " ".join(example.words)[:40]
-                raise UserError(f"the text {text!r} holds nothing that the tokenizer keeps: give at least one word")
+                where = f"example {index + 1:,} of {len(examples):,}"
+                raise UserError(
+                    f"the text {text!r} ({where}) holds nothing that the tokenizer keeps: give at least one word"
+                )
             tags = None if example.tags is None else label_indices(self.labels, example.tags)
             if tags is not None and len(tags) != len(example.words):
                 raise UserError(

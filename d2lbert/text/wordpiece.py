@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from d2lbert.errors import UserError
 from d2lbert.storage.files import read_json, write_text
+from d2lbert.text.beginnings import first_pieces
 from d2lbert.text.encoding import (
     CLS,
     MASK,
@@ -150,8 +151,11 @@ class WordPiece:
         Raises:
             UserError: ``pairs`` and ``texts`` have different lengths, or ``max_length`` is too small.
         """
-        seconds = None if pairs is None else self._bulk_pieces(pairs)
-        return assemble_batch(self._bulk_pieces(texts), seconds, max_length, self.token_to_id)
+        if max_length is None:
+            firsts, seconds = self._bulk_pieces(texts), None if pairs is None else self._bulk_pieces(pairs)
+        else:
+            firsts, seconds = first_pieces(texts, pairs, max_length, self._bulk_pieces)
+        return assemble_batch(firsts, seconds, max_length, self.token_to_id)
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return only the ids of many texts, without special tokens around them, with the `tokenizers` library."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import fields
 
@@ -9,7 +10,7 @@ import pytest
 
 from d2lbert import UserError
 from d2lbert.config.settings import Settings
-from d2lbert.config.training import PRECISIONS, Pretraining, Training
+from d2lbert.config.training import PRECISIONS, Pretraining, Training, suited_settings
 
 TINY = 1e-300
 JUST_OVER, JUST_UNDER = math.nextafter(1, 2), math.nextafter(0, -1)
@@ -69,6 +70,24 @@ def test_precisions(settings: type[Settings]) -> None:
     message = f"^{settings.kind}: unknown precision 'float16': did you mean bfloat16 or float32"
     with pytest.raises(UserError, match=message):
         settings(precision="float16")
+
+
+@pytest.mark.parametrize(
+    ("examples", "epochs", "batch_size"),
+    [(1, 20, 4), (60, 15, 4), (99, 9, 4), (100, 17, 8), (200, 9, 8), (600, 6, 16), (1000, 7, 32), (1999, 4, 32),
+     (2000, 3, 32), (10**6, 3, 32)],
+)  # fmt: skip
+def test_few_examples_get_more_and_smaller_steps(examples: int, epochs: int, batch_size: int) -> None:
+    suited = suited_settings(examples)
+    assert (suited.epochs, suited.batch_size, suited.learning_rate) == (epochs, batch_size, 1e-4)
+
+
+def test_a_narrow_encoder_gets_a_higher_rate_and_all_else_stays() -> None:
+    assert [suited_settings(60, width).learning_rate for width in (128, 255, 256, 768)] == [5e-4, 5e-4, 1e-4, 1e-4]
+    given = Training(seed=3, max_length=20, warmup=0.2, epochs=7)
+    suited = suited_settings(10**4, 384, given)
+    assert suited == dataclasses.replace(given, epochs=3)
+    assert suited_settings(10**4) == Training()  # where there are many examples, the defaults of the book
 
 
 def test_the_kind_of_settings_stands_in_front_of_a_complaint() -> None:

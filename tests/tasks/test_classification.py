@@ -43,7 +43,7 @@ def test_cut_texts_are_counted(recwarn: pytest.WarningsRecorder) -> None:
     texts = [Sentence("good film"), Sentence("good good film"), Sentence("film " * 9 + "\n"), Sentence("good good ")]
     encodings = task.encode(texts, TOKENIZER, max_length=4)
     assert [len(encoding) for encoding in encodings] == [4, 4, 4, 4]
-    assert [str(warning.message) for warning in recwarn] == ["2 of 4 texts cut after 4 tokens"]
+    assert [str(warning.message).partition(":")[0] for warning in recwarn] == ["2 of 4 texts cut after 4 tokens"]
     # Nothing is cut from the last one: the tokenizer drops a zero-width space.
     task.encode([*texts, Sentence("good film\u200b")], TOKENIZER, max_length=11)
     assert len(recwarn) == 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from d2lbert.data.examples import ChoiceQuestion
-from d2lbert.data.readers.lines import count_columns, csv_rows, fault, filled, find_columns
+from d2lbert.data.readers.lines import count_columns, csv_rows, fault, filled, find_columns, parse_index
 from d2lbert.data.readers.pairs import xml_elements
 from d2lbert.errors import UserError
 
@@ -71,11 +71,12 @@ def swag(path: str | Path) -> Iterator[ChoiceQuestion]:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
         premise, beginning, *choices, label = (row[column].strip() for column in columns)
-        if not (label.isdecimal() and int(label) < len(choices)):
+        answer = parse_index(label, len(choices))
+        if answer is None:
             expected = f"the place of an ending, 0 to {len(choices) - 1}"
             raise fault(path, number, f"the label {label[:40]!r} is not {expected}", "correct the label")
         whole = tuple(f"{beginning} {filled(path, number, ending, 'ending')}".strip() for ending in choices)
-        yield ChoiceQuestion(filled(path, number, premise), whole, int(label))
+        yield ChoiceQuestion(filled(path, number, premise), whole, answer)
 
 
 def _endings(path: str | Path, header: Sequence[str]) -> list[str]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from d2lbert.data.readers import choices, pairs, questions, sentences, tags
+from d2lbert.data.examples import TaggedSentence, without_label
+from d2lbert.data.readers import choices, pairs, questions, records, sentences, tags
+from d2lbert.data.readers.lines import csv_rows, file_ending, find_column, nonblank_lines, tab_rows
+from d2lbert.data.readers.sentences import is_cola
+from d2lbert.data.readers.tables import FORMATS, UNNAMED, Columns, read_table
 from d2lbert.errors import UserError, unknown_name
+from d2lbert.text import split_words
 
-# Task -> format of its files -> the reader. The first is the default where a file's ending does not decide.
+# Task -> format of its files, beside tables -> the reader. The first is the default where nothing else decides.
 READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
     "classification": {
         "sst2": sentences.sst2,
         "glue-tsv": sentences.glue_tsv,
         "cola": sentences.cola,
-        "csv": sentences.csv_file,
     },
     "pair": {
         "glue-tsv": pairs.glue_pairs,
@@ -27,61 +32,167 @@ READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
         "sick": pairs.sick,
         "sick-relatedness": pairs.sick_relatedness,
         "wic": pairs.word_senses,
-        "csv": pairs.csv_pairs,
     },
     "tagging": {"conll": tags.conll},
     "multiple_choice": {"swag": choices.swag, "copa": choices.copa},
     "question_answering": {"squad": questions.squad},
 }
 
-_BY_ENDING = {".csv": ("csv", "swag"), ".xml": ("rte-xml", "copa")}
+# Any of these tables (:mod:`d2lbert.data.readers.tables`) can be read for every task.
+_BY_ENDING = {".csv": ("csv",), ".xml": ("rte-xml", "copa"), ".parquet": ("parquet",)}
+_BY_ENDING |= dict.fromkeys((".jsonl", ".ndjson"), ("jsonl",))
 # Their readers take no label names: scores, choices and words of a text have none, and WiC's answers are T and F.
 _WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic", "swag", "copa", "squad")
+LINES = "lines"  # texts to predict, one on each line
 
 
 def read_file(
-    path: str | Path, format: str, labels: Sequence[str] | None = None, task: str = "classification"
+    path: str | Path,
+    format: str,
+    labels: Sequence[str] | None = None,
+    task: str = "classification",
+    columns: Columns = UNNAMED,
+    labelled: bool = True,
+    faults: list[str] | None = None,
 ) -> list[Any]:
     """Read a user's own file of examples.
 
     Args:
         path: the file, UTF-8; ``.gz`` and ``.xz`` are unpacked on the way.
-        format: how the file is laid out, one of ``READERS[task]``; the reader's docstring describes it.
+        format: how the file is laid out: a table (``"csv"``, ``"tsv"``, ``"jsonl"``, ``"json"``, ``"parquet"``; see
+            :func:`d2lbert.data.readers.tables.read_table`), for every task, or one of ``READERS[task]``, whose
+            docstring describes it. :func:`guess_format` tells it from the ending.
             For classification: ``"sst2"``: text TAB label, no header; ``"glue-tsv"``: columns separated by TAB, among
             them ``sentence`` and ``label`` in a header, quotes are literal (a file of CoLA has no header and is
-            recognised); ``"cola"``: that file; ``"csv"``: comma-separated, with columns ``text`` and ``label`` in a
-            header, quotes as in a spreadsheet. For tagging: ``"conll"``: a word per line, its tag last, a blank line
+            recognised); ``"cola"``: that file. For tagging: ``"conll"``: a word per line, its tag last, a blank line
             after each sentence. For multiple choice: ``"swag"``: comma-separated, with the columns ``sent1``,
             ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question. For
             question answering: ``"squad"``: the JSON of SQuAD 1.1 and 2.0.
         labels: the names of the labels. A file may hold the names or, unless one of them is itself a number, their
             indices, from 0. None means the names of the format's own data set, or any name where it has none.
         task: what the examples are for.
+        columns: of a table: the names of its columns, where they are not those that the task looks for.
+        labelled: whether labels are wanted. If not, a file may lack them, and those that are there are not read.
+        faults: what is wrong with the file is added here instead of raised. Of a table, every row that is right is
+            returned; in the other formats the first fault ends the reading.
 
     Raises:
         UserError: the task or the format is unknown; or the file is missing, damaged or not UTF-8, lacks a column, or
             holds an empty text, a label outside ``labels``, or nothing at all.
     """
-    known = _readers_of(task)
+    readers = _readers_of(task)
+    known = [*readers, *FORMATS, *([LINES] if _takes_lines(task, labelled) else [])]
     if format not in known:
         raise unknown_name("format", format, known)
-    reader = known[format]
-    examples = list(reader(path) if labels is None or format in _WITHOUT_LABELS else reader(path, labels))
-    if not examples:
-        raise UserError(f"{path} holds no examples; give a file with at least one")
+    if columns.given and format not in FORMATS:
+        raise UserError(f"{path} is read as {format}, which has no columns to name: give --format csv or another table")
+    examples: list[Any] = []
+    try:
+        if format in FORMATS:
+            table = read_table(path, format, columns.separator, format != "tsv" or _has_header(path, task, columns))
+            examples.extend(records.examples(table, task, columns, labels, labelled, faults))
+        else:
+            examples.extend(_read_other(path, format, labels, task, labelled))
+        if not examples and not faults:
+            raise UserError(f"{path} holds no examples; give a file with at least one")
+    except UserError as error:
+        if faults is None:
+            raise
+        faults.append(str(error))
     return examples
 
 
-def guess_format(path: str | Path, task: str) -> str:
-    """Return the format that a file's ending suggests, or the task's default.
+def _read_other(
+    path: str | Path, format: str, labels: Sequence[str] | None, task: str, labelled: bool
+) -> Iterator[Any]:
+    """Read a format that is no table."""
+    if format == LINES:
+        return _lines_of(path, task)
+    reader = _readers_of(task)[format]
+    if not labelled:
+        return reader(path, labelled=False) if format in ("squad", "conll") else map(without_label, reader(path))
+    return reader(path) if labels is None or format in _WITHOUT_LABELS else reader(path, labels)
+
+
+def _lines_of(path: str | Path, task: str) -> Iterator[Any]:
+    for sentence in sentences.unlabelled_lines(path):
+        words = tuple(split_words(sentence.text, lowercase=False))
+        yield TaggedSentence(words) if task == "tagging" else sentence
+
+
+def guess_format(path: str | Path, task: str, columns: Columns = UNNAMED, labelled: bool = True) -> str:
+    """Return the format that a file's ending, and where that is not enough its beginning, suggest.
+
+    A file that is not there, or cannot be read, has the format that its ending alone suggests: its reader will say why.
+
+    Args:
+        path: the file.
+        task: what its examples are for.
+        columns: what the user said of its columns; if anything, it is a table.
+        labelled: whether it should have labels.
 
     Raises:
         UserError: the task is unknown.
     """
-    endings = [ending for ending in Path(path).suffixes if ending not in (".gz", ".xz")]
-    candidates = _BY_ENDING.get(endings[-1], ()) if endings else ()
-    known = _readers_of(task)
-    return next((format for format in candidates if format in known), next(iter(known)))
+    known = [*_readers_of(task), *FORMATS]
+    ending = file_ending(path)
+    try:
+        if ending == ".json":
+            return _guess_json(path, task)
+        if ending == ".csv" and task == "multiple_choice" and not columns.given and _is_swag(path):
+            return "swag"
+        by_ending = next((format for format in _BY_ENDING.get(ending, ()) if format in known), "")
+        if by_ending:
+            return by_ending
+        if columns.given:
+            return "csv" if columns.separator else "tsv"
+        if _takes_lines(task, labelled) and ending != ".tsv":
+            return LINES
+        if task == "classification":
+            return "cola" if is_cola(path) else "sst2" if labelled and _is_sst2(path) else "tsv"
+    except UserError:
+        return known[0] if ending != ".json" or task == "question_answering" else "json"
+    return known[0]
+
+
+def _takes_lines(task: str, labelled: bool) -> bool:
+    return not labelled and task in ("classification", "tagging")
+
+
+def _guess_json(path: str | Path, task: str) -> str:
+    """A list is a table; an object that is whole on its line is a line of JSON lines, unless it is that of SQuAD."""
+    _, line = next(nonblank_lines(path), (1, ""))
+    if line.lstrip().startswith("["):
+        return "json"
+    try:
+        first = json.loads(line)
+    except (ValueError, RecursionError):
+        first = None
+    if isinstance(first, dict) and "data" not in first:
+        return "jsonl"
+    return "squad" if task == "question_answering" else "json"
+
+
+def _is_swag(path: str | Path) -> bool:
+    _, header = next(csv_rows(path), (1, []))
+    return find_column(path, header, "sent1") is not None
+
+
+def _is_sst2(path: str | Path) -> bool:
+    """Whether a file without a header has SST-2's labels only: then 0 and 1 have names."""
+    if _has_header(path, "classification", UNNAMED):
+        return False
+    names = {"0", "1", *sentences.SENTIMENTS}
+    return all(len(row) != 2 or row[1].strip() in names for _, row in tab_rows(path))
+
+
+def _has_header(path: str | Path, task: str, columns: Columns) -> bool:
+    """Whether the first line of a TSV names its columns. Only a text TAB label may come without."""
+    if task != "classification" or columns.text_column or columns.label_column:
+        return True
+    _, first = next(tab_rows(path), (1, []))
+    names = {name.strip().casefold() for name in first}
+    return len(first) > 2 or bool(names & {*records.TEXTS, *records.TARGETS})
 
 
 def _readers_of(task: str) -> dict[str, Callable[..., Iterator[Any]]]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import lzma
 import math
 import re
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from d2lbert.errors import UserError
 
-# By default csv refuses a field of more than 131,072 characters. A limit on a text's length belongs where the reason
-# for it is known.
-_LONGEST_FIELD = 2**31 - 1
+# A packed file of two megabytes may unpack to one line of gigabytes: nothing may grow beyond these, in bytes. A text
+# as long as a line may be is cut to what a model reads, but a file that is one value (JSON, XML) is read as a whole.
+LONGEST_LINE = 2**26
+LARGEST_WHOLE = 2**29
 
 # What unpacking a damaged file raises. BadGzipFile is an OSError: catch these before it.
 DAMAGE = (lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError)
@@ -34,13 +38,15 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line, without its line end and without a byte order mark.
 
     Raises:
-        UserError: the file is missing, damaged or not UTF-8.
+        UserError: the file is missing, damaged or not UTF-8, or has a line of more than 64 MiB.
     """
     number = 0
     try:
         with open_binary(path) as stream:
             # A binary file ends a line only at a line feed; text may hold U+2028 and other line ends of str.
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    raise fault(path, number, f"longer than {LONGEST_LINE >> 20} MiB", "is it text? break the line")
                 text = raw.decode("utf-8").rstrip("\r\n")
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError:
@@ -49,6 +55,44 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
         raise damaged(path, error) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def whole_bytes(path: str | Path) -> bytes:
+    """Return the content of a file that is one value, such as JSON; ``.xz`` and ``.gz`` are unpacked.
+
+    Raises:
+        UserError: the file is missing or damaged, or holds more than 512 MiB.
+    """
+    try:
+        with open_binary(path) as stream:
+            content = stream.read(LARGEST_WHOLE + 1)
+    except DAMAGE as error:
+        raise damaged(path, error) from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    if len(content) > LARGEST_WHOLE:
+        raise UserError(f"{path} holds more than {LARGEST_WHOLE >> 20} MiB; divide it into several files")
+    return content
+
+
+def read_json_value(path: str | Path) -> Any:
+    """Return the value of a JSON file; ``.xz`` and ``.gz`` are unpacked.
+
+    Raises:
+        UserError: the file is missing, damaged, not UTF-8 or not JSON.
+    """
+    try:
+        return json.loads(whole_bytes(path).decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8; save the file as UTF-8") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError of its own
+        raise UserError(f"{path} is not valid JSON ({error}); get the file again, or mend it") from None
+
+
+def file_ending(path: str | Path) -> str:
+    """Return the ending of a file's name in lower case, such as ``.csv``, without that of its packing."""
+    endings = [ending.lower() for ending in Path(path).suffixes if ending.lower() not in (".gz", ".xz")]
+    return endings[-1] if endings else ""
 
 
 def open_binary(path: str | Path) -> io.BufferedIOBase:
@@ -86,15 +130,19 @@ def archive_texts(path: str | Path, pattern: str) -> Iterator[tuple[str, str]]:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
 
-def csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: str | Path, separator: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Yield the fields of each row of a CSV file, after the number of the row's last line.
+
+    Args:
+        path: the file.
+        separator: the character between two fields.
 
     Raises:
         UserError: the file cannot be read (see :func:`lines`) or is not valid CSV.
     """
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(LONGEST_LINE)
     # The csv module needs the line ends: a quoted field may contain some.
-    rows = csv.reader((line + "\n" for _, line in lines(path)), strict=True)
+    rows = csv.reader((line + "\n" for _, line in lines(path)), delimiter=separator, strict=True)
     while True:
         try:
             row = next(rows)
@@ -117,8 +165,9 @@ def count_columns(row: Sequence[str]) -> str:
 
 
 def fault(path: str | Path, number: int, what: str, remedy: str) -> UserError:
-    """Return the error for a line that cannot be read."""
-    return UserError(f"{path}, line {number}: {what}; {remedy}")
+    """Return the error for a line that cannot be read: of a Parquet file a row, of a JSON list an item."""
+    unit = {".parquet": "row", ".json": "item"}.get(file_ending(path), "line")
+    return UserError(f"{path}, {unit} {number}: {what}; {remedy}")
 
 
 def damaged(path: str | Path, error: Exception) -> UserError:
@@ -135,26 +184,58 @@ def find_columns(path: str | Path, header: Sequence[str], columns: Sequence[str]
         columns: the names to look for.
 
     Raises:
-        UserError: the header lacks one of the columns.
+        UserError: the header lacks one of the columns, or has it twice.
     """
-    names = [name.strip() for name in header]
+    indices = []
     for name in columns:
-        if name not in names:
-            present = ", ".join(repr(existing) for existing in names) or "none"
+        index = find_column(path, header, name)
+        if index is None:
+            present = ", ".join(repr(existing.strip()[:40]) for existing in header) or "none"
             raise fault(path, 1, f"no column {name!r} (found: {present})", f"name the columns {' and '.join(columns)}")
-    return [names.index(name) for name in columns]
+        indices.append(index)
+    return indices
+
+
+def find_column(path: str | Path, header: Sequence[str], name: str) -> int | None:
+    """Return the index of a column in a header; None where there is none.
+
+    A column that is written as ``name`` is taken before one that differs in upper and lower case.
+
+    Raises:
+        UserError: two columns have the name.
+    """
+    for fold in (str, str.casefold):
+        found = [index for index, existing in enumerate(header) if fold(existing.strip()) == fold(name)]
+        if len(found) > 1:
+            raise fault(path, 1, f"{len(found)} columns are called {name!r}", "rename or remove one of them")
+        if found:
+            return found[0]
+    return None
 
 
 def filled(path: str | Path, number: int, text: str, what: str = "text") -> str:
     """Return a text without the white space around it.
 
     Raises:
-        UserError: the text is empty.
+        UserError: the text is empty, or holds only what no tokenizer keeps, such as a zero-width space.
     """
     text = text.strip()
-    if not text:
+    if not is_visible(text):
         raise fault(path, number, f"the {what} is empty", "fill it in or remove the line")
     return text
+
+
+def is_visible(text: str) -> bool:
+    """Whether a text holds a character that is neither white space nor a control or format character."""
+    return any(unicodedata.category(character) not in ("Zs", "Zl", "Zp", "Cc", "Cf") for character in text)
+
+
+def parse_index(text: str, below: int) -> int | None:
+    """Return a text of decimal digits as an index from 0; None where it is none, or not below ``below``."""
+    # Python refuses to convert thousands of digits; no index has twenty.
+    if not text.isdecimal() or len(text) > 19 or int(text) >= below:
+        return None
+    return int(text)
 
 
 def parse_label(path: str | Path, number: int, label: str, labels: Sequence[str] | None) -> str:
@@ -178,8 +259,8 @@ def parse_label(path: str | Path, number: int, label: str, labels: Sequence[str]
         return label
     if any(math.isfinite(_number(name)) for name in labels):
         known = ", ".join(labels)
-    elif label.isdecimal() and int(label) < len(labels):
-        return labels[int(label)]
+    elif (index := parse_index(label, len(labels))) is not None:
+        return labels[index]
     else:
         known = ", ".join(f"{index} = {name}" for index, name in enumerate(labels))
     raise fault(path, number, f"the label {label[:40]!r} is not one of {known}", "correct the label")

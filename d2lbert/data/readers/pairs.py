@@ -9,17 +9,15 @@ from xml.parsers import expat
 
 from d2lbert.data.examples import Pair, ScoredPair, WordInContext
 from d2lbert.data.readers.lines import (
-    DAMAGE,
     count_columns,
     csv_rows,
-    damaged,
     fault,
     filled,
     find_columns,
-    open_binary,
     parse_label,
     parse_score,
     tab_rows,
+    whole_bytes,
 )
 from d2lbert.data.readers.words import words_in_context
 from d2lbert.errors import UserError
@@ -88,14 +86,6 @@ def stsb(path: str | Path) -> Iterator[ScoredPair]:
         yield ScoredPair(filled(path, number, row[0]), filled(path, number, row[1]), parse_score(path, number, row[2]))
 
 
-def csv_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair]:
-    """Read a CSV with the columns ``first``, ``second`` and ``label`` in its header."""
-    rows = csv_rows(path)
-    _, header = next(rows, (1, []))
-    for number, (first, second, label) in _pair_rows(path, header, rows, ("first", "second", "label")):
-        yield Pair(first, second, parse_label(path, number, label, labels))
-
-
 def rte(path: str | Path, labels: Sequence[str] | None = ENTAILMENT) -> Iterator[Pair]:
     """Read the XML of the PASCAL challenges: ``value`` TRUE or FALSE in the first, ``entailment`` YES or NO later.
 
@@ -141,18 +131,13 @@ def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
     Raises:
         UserError: the file is missing, damaged or not XML, its encoding is unknown, or it declares an entity.
     """
+    content = whole_bytes(path)
     try:
-        with open_binary(path) as stream:
-            content = stream.read()
         _refuse_entities(path, content)
         return ElementTree.fromstring(content).iter(tag)
-    except DAMAGE as error:
-        raise damaged(path, error) from None
     # An unknown encoding is a LookupError; one with more bytes per character than the parser reads is a ValueError.
     except (expat.ExpatError, ElementTree.ParseError, LookupError, ValueError) as error:
         raise UserError(f"{path} is not valid XML: {error}; mend or get the file again") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
 
 def _refuse_entities(path: str | Path, content: bytes) -> None:
@@ -175,9 +160,9 @@ def _named_pairs(
     """Read pairs from the first of the ``texts`` and the first of the ``targets`` that the header has."""
     rows = tab_rows(path)
     _, header = next(rows, (1, []))
-    names = {name.strip() for name in header}
-    pair = next((pair for pair in texts if names.issuperset(pair)), texts[0])
-    target = next((name for name in targets if name in names), targets[0])
+    names = {name.strip().casefold() for name in header}
+    pair = next((pair for pair in texts if names.issuperset(map(str.casefold, pair))), texts[0])
+    target = next((name for name in targets if name.casefold() in names), targets[0])
     for number, (first, second, answer) in _pair_rows(path, header, rows, (*pair, target)):
         if target == "score":
             yield ScoredPair(first, second, parse_score(path, number, answer))

@@ -1,4 +1,4 @@
-"""Read labelled sentences: SST-2, CoLA, and a user's own tables. An error names the file, the line and the fault.
+"""Read sentences: SST-2, CoLA, GLUE's tables, and lines without labels. An error names file, line and fault.
 
 A reader keeps one line in memory, so a file may be larger than memory.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from d2lbert.data.examples import Sentence
 from d2lbert.data.readers.lines import (
     count_columns,
-    csv_rows,
     fault,
     filled,
     find_columns,
@@ -68,9 +67,14 @@ def is_cola(path: str | Path) -> bool:
     return len(first) == 4 and first[1] in ("0", "1")
 
 
-def csv_file(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Sentence]:
-    """Read a CSV with columns ``text`` and ``label`` in its header."""
-    return _labelled_rows(path, csv_rows(path), "text", labels)
+def unlabelled_lines(path: str | Path) -> Iterator[Sentence]:
+    """Read a text on each line, without labels; blank lines are skipped.
+
+    Raises:
+        UserError: the file cannot be read, or a line holds no visible character.
+    """
+    for number, line in nonblank_lines(path):
+        yield Sentence(filled(path, number, line))
 
 
 def _labelled_rows(

@@ -12,7 +12,7 @@ from d2lbert.data.readers.tag_schemes import convert
 from d2lbert.errors import UserError
 
 
-def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[TaggedSentence]:
+def conll(path: str | Path, labels: Sequence[str] | None = None, labelled: bool = True) -> Iterator[TaggedSentence]:
     """Read one word per line, its tag last, and a blank line after each sentence; the tags returned are in IOB2.
 
     Columns are separated by a TAB, or by spaces where a line has no TAB. ``-DOCSTART-`` lines are skipped. A line with
@@ -21,6 +21,7 @@ def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Tag
     Args:
         path: the file.
         labels: the tags that may occur, in IOB2; None for any.
+        labelled: whether lines have tags; if not, only the first column of each is read.
 
     Raises:
         UserError: the file cannot be read, or a line lacks a word or a tag, or has an unknown tag.
@@ -30,16 +31,16 @@ def conll(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Tag
     for number, line in lines(path):
         if not line.strip("\ufeff \t") or line.startswith("-DOCSTART-"):
             if words:
-                yield _sentence(path, number, words, tags, labels)
+                yield _sentence(path, number, words, tags if labelled else None, labels)
             words, tags = [], []
             continue
         columns = line.split("\t") if "\t" in line else line.split()
-        if len(columns) < 2 or not columns[0].strip():
+        if len(columns) < 1 + labelled or not columns[0].strip():
             raise fault(path, number, f"{line[:40]!r} where a word and its tag are wanted", "mend the line")
         words.append(columns[0].strip())
         tags.append(columns[-1].strip())
     if words:
-        yield _sentence(path, number, words, tags, labels)
+        yield _sentence(path, number, words, tags if labelled else None, labels)
 
 
 def brown(path: str | Path) -> Iterator[TaggedSentence]:
@@ -66,9 +67,11 @@ def _slashed(origin: str, content: str) -> Iterator[TaggedSentence]:
 
 
 def _sentence(
-    path: str | Path, number: int, words: list[str], tags: list[str], labels: Sequence[str] | None
+    path: str | Path, number: int, words: list[str], tags: list[str] | None, labels: Sequence[str] | None
 ) -> TaggedSentence:
     """Return the sentence that ends before line ``number``."""
+    if tags is None:
+        return TaggedSentence(tuple(words))
     try:
         converted = convert(tags, "IOB2")
     except UserError as error:

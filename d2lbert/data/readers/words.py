@@ -11,6 +11,7 @@ from d2lbert.data.readers.lines import (
     count_columns,
     fault,
     nonblank_lines,
+    parse_index,
     parse_score,
 )
 from d2lbert.errors import UserError
@@ -78,7 +79,8 @@ def _word_in_context(path: str | Path, number: int, line: str, label: bool) -> W
     word, pos, positions, first, second = columns
     left, _, right = positions.partition("-")
     if not (left.isdecimal() and right.isdecimal()):
-        raise fault(path, number, f"the places {positions!r} are not two numbers like 2-5", "mend the line")
-    if int(left) >= len(first.split(" ")) or int(right) >= len(second.split(" ")):
-        raise fault(path, number, f"the places {positions} lie outside the sentences", "count tokens from 0")
-    return WordInContext(word, pos, first, second, int(left), int(right), label)
+        raise fault(path, number, f"the places {positions[:40]!r} are not two numbers like 2-5", "mend the line")
+    first_index, second_index = parse_index(left, len(first.split(" "))), parse_index(right, len(second.split(" ")))
+    if first_index is None or second_index is None:
+        raise fault(path, number, f"the places {positions[:40]} lie outside the sentences", "count tokens from 0")
+    return WordInContext(word, pos, first, second, first_index, second_index, label)

@@ -107,10 +107,11 @@ def evaluate(
         device: where to compute; by default where the model is. The model is moved there.
 
     Raises:
-        UserError: there are no examples, one has no label, or a text is longer than the model takes.
+        UserError: there are no examples, one is a bare text or has no label, or a text is longer than the model takes.
     """
     if not examples:
         raise UserError("no examples to score: give at least one")
+    check_examples(examples)
     inputs = task.inputs(examples, tokenizer, max_length)
     outputs = compute_outputs(model, inputs, tokenizer, device)
     return task.score(examples, inputs, outputs), task.predictions(examples, inputs, outputs)
@@ -129,8 +130,9 @@ def predict(
     The arguments are those of :func:`evaluate`.
 
     Raises:
-        UserError: a text is longer than the model takes.
+        UserError: an example is a bare text, or a text is longer than the model takes.
     """
+    check_examples(examples)
     inputs = task.inputs(examples, tokenizer, max_length)
     return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
@@ -139,6 +141,20 @@ def collate(encodings: Sequence[Encoding], tokenizer: Tokenizer, packed: bool = 
     """Return a batch of encoded texts: packed, several texts to a row, or padded, one text to a row."""
     pad_id = tokenizer.pad_id
     return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)
+
+
+def check_examples(examples: Sequence[Any]) -> None:
+    """Refuse bare texts, tuples and dictionaries where examples are meant.
+
+    Raises:
+        UserError: there is one.
+    """
+    for example in examples:
+        if isinstance(example, str | bytes | tuple | list | dict):
+            raise UserError(
+                f"{str(example)[:40]!r} is a {type(example).__name__}, not an example: write one of d2lbert.data, such "
+                "as Sentence(text), Pair(first, second) or TaggedSentence(words)"
+            )
 
 
 def check_lengths(model: nn.Module, inputs: Sequence[Input]) -> None:

@@ -24,7 +24,7 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Tokenizer
 from d2lbert.torch.runtime import autocast, best_device, place, seed_everything, to_tensors
-from d2lbert.torch.training.evaluation import check_lengths, collate, compute_outputs
+from d2lbert.torch.training.evaluation import check_examples, check_lengths, collate, compute_outputs
 from d2lbert.torch.training.log import progress_bar, show_speed
 from d2lbert.torch.training.losses import check_finite, check_weights, compute_loss
 from d2lbert.torch.training.optim import (
@@ -57,8 +57,8 @@ class History(list[dict[str, float]]):
 
     @property
     def best(self) -> dict[str, float]:
-        """The first record with the highest score."""
-        return max(self, key=lambda record: record[self.best_by])
+        """The last record with the highest score: of two epochs that tie, the later has learned more."""
+        return max(reversed(self), key=lambda record: record[self.best_by])
 
 
 def fine_tune(
@@ -88,9 +88,10 @@ def fine_tune(
         epoch has the highest score ``settings.best_by``, by default the task's first.
 
     Raises:
-        UserError: an example has no label, a text is longer than the model takes, there is no such score, the
-            checkpoint belongs to another run, or the loss or a weight is not finite.
+        UserError: an example is a bare text or has no label, a text is longer than the model takes, there is no such
+            score, the checkpoint belongs to another run, or the loss or a weight is not finite.
     """
+    check_examples([*train, *dev])
     inputs = task.inputs(train, tokenizer, settings.max_length)
     dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
     check_inputs(model, inputs, dev_inputs)
@@ -169,8 +170,9 @@ class Run:
 
     @property
     def epochs_since_best(self) -> int:
-        """The number of epochs since the best one."""
-        return len(self.history) - 1 - self.history.index(self.history.best) if self.history else 0
+        """The number of epochs since a score was first as good as the best: a tie is no gain."""
+        scores = [record[self.history.best_by] for record in self.history]
+        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
     def finish_epoch(self, record: dict[str, float]) -> None:
         """Keep the record, and the weights if they are the best so far."""

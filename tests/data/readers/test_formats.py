@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
-from d2lbert.data import Pair, ScoredPair, Sentence, read_file
+from d2lbert.data import Columns, Pair, Question, ScoredPair, Sentence, TaggedSentence, read_file
 from d2lbert.data.readers.formats import READERS, guess_format
 
 
@@ -28,6 +28,82 @@ def test_endings_tell_the_format() -> None:
 def test_endings_tell_the_format_of_choices() -> None:
     assert guess_format("a.xml", "multiple_choice") == "copa"
     assert guess_format("a.csv.gz", "multiple_choice") == guess_format("a", "multiple_choice") == "swag"
+
+
+def test_a_table_is_told_by_its_ending_and_its_beginning(tmp_path: Path) -> None:
+    for name, format in (("a.jsonl", "jsonl"), ("a.ndjson", "jsonl"), ("a.parquet", "parquet")):
+        assert all(guess_format(name, task) == format for task in READERS)
+    lists = write(tmp_path, '[\n{"text": "a"}]', "list.json")
+    lines = write(tmp_path, '{"text": "a"}\n{"text": "b"}\n', "lines.json")
+    squad = write(tmp_path, '{"data": []}', "squad.json")
+    spread = write(tmp_path, '{\n"data": []}', "spread.json")
+    for task in READERS:
+        assert (guess_format(lists, task), guess_format(lines, task)) == ("json", "jsonl")
+    assert guess_format(squad, "question_answering") == guess_format(spread, "question_answering") == "squad"
+    swag = write(tmp_path, "sent1,sent2,ending0,ending1,label\n", "swag.csv")
+    own = write(tmp_path, "premise,choice0,choice1,label\n", "own.csv")
+    assert (guess_format(swag, "multiple_choice"), guess_format(own, "multiple_choice")) == ("swag", "csv")
+
+
+def test_a_tsv_is_told_by_its_first_line(tmp_path: Path) -> None:
+    named = write(tmp_path, "Text\tLabel\na\tbilling\n", "named.tsv")
+    bare = write(tmp_path, "a\tbilling\nb\tlogin\n", "bare.tsv")
+    sst2 = write(tmp_path, "a\t1\nb\tnegative\n", "sst2.tsv")
+    cola = write(tmp_path, "gj04\t1\t\tThe cat sat.\n", "cola.tsv")
+    guesses = [guess_format(path, "classification") for path in (named, bare, sst2, cola)]
+    assert guesses == ["tsv", "tsv", "sst2", "cola"]
+    assert read_file(named, "tsv") == [Sentence("a", "billing")]
+    assert read_file(bare, "tsv") == [Sentence("a", "billing"), Sentence("b", "login")]
+    assert guess_format(bare, "pair", Columns(text_column="a")) == "tsv"
+    assert guess_format(tmp_path / "a.txt", "pair", Columns(separator=";")) == "csv"
+
+
+def test_a_file_to_predict_needs_no_labels(tmp_path: Path) -> None:
+    lines = write(tmp_path, "one text\n\nanother text\n", "lines.txt")
+    assert guess_format(lines, "classification", labelled=False) == "lines"
+    assert read_file(lines, "lines", labelled=False) == [Sentence("one text"), Sentence("another text")]
+    words = read_file(lines, "lines", task="tagging", labelled=False)
+    assert words == [TaggedSentence(("one", "text")), TaggedSentence(("another", "text"))]
+    with pytest.raises(UserError, match="unknown format 'lines'"):
+        read_file(lines, "lines")
+    bare = write(tmp_path, "one text\nanother text\n", "bare.tsv")
+    assert guess_format(bare, "classification", labelled=False) == "tsv"
+    assert read_file(bare, "tsv", labelled=False) == [Sentence("one text"), Sentence("another text")]
+    table = write(tmp_path, "id,text\n7,one\n", "table.csv")
+    assert read_file(table, "csv", labelled=False) == [Sentence("one")]
+    sst2 = write(tmp_path, "one\t1\n", "sst2.tsv")
+    assert read_file(sst2, "sst2", labelled=False) == [Sentence("one")]
+    conll = write(tmp_path, "Oslo\nlies\n\nhere O\n", "words.conll")
+    assert read_file(conll, "conll", task="tagging", labelled=False) == [
+        TaggedSentence(("Oslo", "lies")), TaggedSentence(("here",)),
+    ]  # fmt: skip
+    squad = write(
+        tmp_path, '{"data": [{"paragraphs": [{"context": "In Oslo.", "qas": [{"question": "Where?"}]}]}]}', "q.json"
+    )
+    assert read_file(squad, "squad", task="question_answering", labelled=False) == [Question("Where?", "In Oslo.")]
+
+
+def test_every_fault_of_a_table_can_be_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, "text,label\n,a\nx,\ny,b,c\nz,d\n", "file.csv")
+    faults: list[str] = []
+    assert read_file(path, "csv", faults=faults) == [Sentence("z", "d")]
+    assert [fault.split(", ", 1)[1] for fault in faults] == [
+        "line 2: the text is empty; fill it in or remove the line",
+        "line 3: the label is empty; fill it in or remove the line",
+        "line 4: 3 columns where the header has 2; mend the line: a text with the separator in it stands in quotes",
+    ]
+    faults.clear()
+    assert read_file(write(tmp_path, "good\t1\nbad\tx\n"), "sst2", faults=faults) == [Sentence("good", "positive")]
+    assert len(faults) == 1
+    faults.clear()
+    assert read_file(write(tmp_path, "good,a\n", "b.csv"), "csv", faults=faults) == []
+    assert "no column 'text'" in faults[0]
+
+
+def test_columns_are_named_of_tables_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, "a O\n", "file.conll")
+    with pytest.raises(UserError, match="read as conll, which has no columns to name: give --format csv"):
+        read_file(path, "conll", task="tagging", columns=Columns(text_column="words"))
 
 
 def test_an_unknown_format_names_the_near_one(tmp_path: Path) -> None:

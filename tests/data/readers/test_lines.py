@@ -17,11 +17,16 @@ from d2lbert.data.readers.lines import (
     count_columns,
     csv_rows,
     fault,
+    file_ending,
     filled,
+    find_column,
     find_columns,
+    is_visible,
     nonblank_lines,
+    parse_index,
     parse_label,
     parse_score,
+    read_json_value,
     tab_rows,
 )
 
@@ -111,6 +116,57 @@ def test_a_label_is_a_name_or_an_index() -> None:
             parse_label("f", 7, label, labels)
 
 
+def test_a_number_of_thousands_of_digits_is_no_index() -> None:
+    assert parse_index("1", 2) == 1
+    assert [parse_index(text, 2) for text in ("2", "-1", "²", "", "1" * 5000)] == [None] * 5
+    with pytest.raises(UserError, match=f"the label '{'1' * 40}' is not one of 0 = no, 1 = yes"):
+        parse_label("f", 1, "1" * 5000, ["no", "yes"])
+
+
+def test_a_line_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packed file of two megabytes can unpack to one line of gigabytes."""
+    monkeypatch.setattr(reader, "LONGEST_LINE", 20)
+    path = write(tmp_path, gzip.compress(b"short\n" + b"x" * 21 + b"\n"), "file.csv.gz")
+    with pytest.raises(UserError, match=r"file\.csv\.gz, line 2: longer than"):
+        list(reader.lines(path))
+    assert len(list(reader.lines(write(tmp_path, b"x" * 19 + b"\nshort\n")))) == 2
+    quoted = write(tmp_path, b'a\n"' + b"x\n" * 30, "open.csv")
+    with pytest.raises(UserError, match=r"open\.csv, line \d+: not valid CSV: field larger than field limit"):
+        list(csv_rows(quoted))
+
+
+def test_a_whole_file_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, gzip.compress(b"[" + b" " * 100 + b"]"), "file.json.gz")
+    assert read_json_value(path) == []
+    monkeypatch.setattr(reader, "LARGEST_WHOLE", 50)
+    with pytest.raises(UserError, match=r"file\.json\.gz holds more than .* MiB; divide it"):
+        read_json_value(path)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"[" + b"1" * 5000 + b"]", b"\xff"])
+def test_json_that_is_none_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = write(tmp_path, content, "file.json")
+    with pytest.raises(UserError, match=r"file\.json is not (valid JSON|UTF-8)") as caught:
+        read_json_value(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_column_is_found_in_any_case_and_only_once() -> None:
+    assert find_column("f", ["ID", " Text "], "text") == 1
+    assert find_column("f", ["Text", "text"], "text") == 1  # the very name comes first
+    assert find_column("f", ["id", "id"], "text") is None
+    for header in (["text", "text"], ["Text", "TEXT"]):
+        with pytest.raises(UserError, match="f, line 1: 2 columns are called 'text'; rename or remove one"):
+            find_column("f", header, "text")
+
+
+def test_the_unit_of_a_fault_is_that_of_the_file() -> None:
+    assert str(fault("a.parquet", 2, "x", "y")) == "a.parquet, row 2: x; y"
+    assert str(fault("a.JSON.gz", 2, "x", "y")) == "a.JSON.gz, item 2: x; y"
+    assert file_ending("a.CSV.xz") == ".csv"
+    assert file_ending("a") == file_ending("a.gz") == ""
+
+
 def test_scores_are_finite_numbers() -> None:
     assert parse_score("f", 1, " 4.5 ") == 4.5
     for score in ("", "high", "nan", "inf"):
@@ -119,6 +175,8 @@ def test_scores_are_finite_numbers() -> None:
 
 
 def test_empty_texts_are_refused() -> None:
+    assert not any(map(is_visible, ("", " \t\x1f", "\u200b\ufeff", "\xad")))
+    assert is_visible("\u200b.")
     assert filled("f", 1, " a b ") == "a b"
     with pytest.raises(UserError, match="f, line 2: the question is empty; fill it in or remove the line"):
         filled("f", 2, " \t", "question")

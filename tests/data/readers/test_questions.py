@@ -53,6 +53,8 @@ def test_a_packed_file_with_a_byte_order_mark(tmp_path: Path) -> None:
         (_entry(-9), "is not at character -9; set answer_start to 16"),
         (_entry("16"), "is not at character 16; set"),
         (_entry(True, "x"), "mend the answer"),
+        (_entry(16, is_impossible="false"), "question q1: is_impossible is 'false'; write true or false"),
+        (_entry(3, "\u200b"), "has no 'text', or it is empty"),
         (_entry(3, "Sweden"), "its text has no such words, mend the answer"),
         (_entry(3, ""), "an answer to question q1 has no 'text', or it is empty"),
         (_entry(3, None), "has no 'text'"),

@@ -41,7 +41,7 @@ def complaint(*arguments: str | Path) -> str:
 
 
 def check_complaint(result: Result) -> str:
-    lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith("warning:")]
+    lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith(("warning:", "note:"))]
     lines = [line for line in lines if "%|" not in line]  # the progress bar
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from cli_support import Result, check_complaint, complaint, finetune_command, run
 
-from d2lbert.commands.finetune import _json_line
 from d2lbert.torch.training import finetuning
 
 
@@ -139,12 +138,6 @@ def test_scores_are_printed_whatever_becomes_of_the_predictions(classifier: Path
     result = run(*evaluate, "/proc/nothing/answers.jsonl")
     assert result.returncode == 2
     assert json.loads(result.stdout)["examples"] == 2
-
-
-def test_half_a_surrogate_pair_is_escaped() -> None:
-    """JSON may hold one, a file in UTF-8 may not."""
-    assert _json_line({"text": "né"}) == '{"text": "né"}'
-    assert _json_line({"text": "né \ud83d"}) == '{"text": "n\\u00e9 \\ud83d"}'
 
 
 def test_existing_empty_folder_is_filled(encoder: Path, train_file: Path, tmp_path: Path) -> None:

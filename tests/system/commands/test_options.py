@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from dataclasses import fields
@@ -15,17 +16,19 @@ from cli_support import complaint, finetune_command, run
 from d2lbert import UserError, cli
 from d2lbert.commands import pretrain
 from d2lbert.config.settings import Settings
-from d2lbert.config.training import Pretraining, Training
+from d2lbert.config.training import Pretraining, Training, suited_settings
 from d2lbert.data.pretraining.batches import PretrainingSettings
 from d2lbert.data.pretraining.masking import MaskingRates
 from d2lbert.data.pretraining.shards import Preparation
+from d2lbert.data.readers.tables import Columns
 from d2lbert.torch.training import finetuning
 
 # Options and defaults that users know: they stay, whatever becomes of the settings.
 PROMISED = {
     "finetune": {
-        "--model": None, "--train": None, "--dev": None, "--out": None, "--format": None, "--epochs": 3,
-        "--batch-size": 32, "--lr": 1e-4, "--seed": 0, "--max-length": None, "--layer-decay": 1.0, "--patience": 0,
+        "--model": None, "--train": None, "--dev": None, "--out": None, "--format": None, "--epochs": None,
+        "--batch-size": None, "--lr": None, "--text-column": "", "--pair-column": "", "--label-column": "",
+        "--separator": "", "--seed": 0, "--max-length": None, "--layer-decay": 1.0, "--patience": 0,
         "--best-by": "", "--balanced": False, "--precision": "auto", "--resume": False,
     },
     "pretrain": {
@@ -37,7 +40,9 @@ PROMISED = {
         "--tensorboard": False, "--compile": False, "--sharded": False,
     },
 }  # fmt: skip
-CLASSES = {"finetune": (Training,), "pretrain": (Pretraining, PretrainingSettings, MaskingRates, Preparation)}
+# Settings of the command's own: the default is that of the task, or what suits the number of examples.
+BY_TASK_AND_DATA = ("max_length", "epochs", "batch_size", "learning_rate")
+CLASSES = {"finetune": (Training, Columns), "pretrain": (Pretraining, PretrainingSettings, MaskingRates, Preparation)}
 
 
 def _options(command: str) -> dict[str, Any]:
@@ -62,8 +67,9 @@ def test_every_setting_is_an_option_with_its_default_and_meaning(command: str) -
             if isinstance(field.default, Settings):
                 assert field.name not in by_field  # but each of its own fields is
                 continue
-            if (settings, field.name) == (Training, "max_length"):
-                continue  # the command's own: its default is that of the task
+            if settings is Training and field.name in BY_TASK_AND_DATA:
+                assert by_field[field.name].default is None
+                continue
             assert by_field[field.name].default == field.default, field.name
             assert settings.meanings[field.name].meaning in by_field[field.name].help
 
@@ -80,7 +86,7 @@ def test_help_tells_the_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_given_to_finetune_arrives(
     encoder: Path, train_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
+    seen: list[Training] = []
 
     def look(*arguments: Any, **_: Any) -> None:
         seen.extend(argument for argument in arguments if isinstance(argument, Training))
@@ -91,8 +97,11 @@ def test_what_is_given_to_finetune_arrives(
     command = finetune_command(encoder, train_file, tmp_path / "one", *flags, "--max-length", "20")
     assert "seen enough" in complaint(*command)
     expected = {"learning_rate": 0.002, "warmup": 0, "packed": False, "bias_correction": False, "balanced": True}
-    assert seen == [Training(max_length=20, **expected)]
-    assert "seen enough" in complaint(*finetune_command(encoder, train_file, tmp_path / "two"))
+    suited = suited_settings(4, 8, Training(max_length=20, **expected))
+    assert seen[0] == dataclasses.replace(suited, learning_rate=0.002)
+    assert seen[0].epochs > 3
+    given = ("--lr", "1e-4", "--epochs", "3", "--batch-size", "32")
+    assert "seen enough" in complaint(*finetune_command(encoder, train_file, tmp_path / "two", *given))
     assert seen[1] == Training()
 
 
@@ -121,16 +130,24 @@ def test_a_number_that_cannot_be_is_one_line(command: str, tmp_path: Path) -> No
         "finetune": ("classification", "--model", "minilm", "--train", "sst2", "--dev", "sst2"),
         "pretrain": ("--corpus", "nowhere"),
     }[command]
-    of_fields = {field.name: settings.kind for settings in CLASSES[command] for field in fields(settings)}
-    numbers = {
-        name: parameter for name, parameter in _options(command).items() if type(parameter.default) in (int, float)
+    of_fields = {
+        field.name: settings.kind
+        for settings in CLASSES[command]
+        for field in fields(settings)
+        if type(field.default) in (int, float) and (settings, field.name) != (Training, "max_length")
     }
-    checked = {name: parameter for name, parameter in numbers.items() if parameter.name in of_fields}
+    checked = {name: parameter for name, parameter in _options(command).items() if parameter.name in of_fields}
     assert len(checked) >= 8
     for name, option in checked.items():
         line = complaint(command, *start, "--out", tmp_path / "out", name, "-1")
         assert line.startswith(f"d2lbert: {of_fields[option.name]}: {option.name} is -1"), line
         assert "should be a valid" in complaint(command, *start, "--out", tmp_path / "out", name, "much")
+    assert not (tmp_path / "out").exists()
+
+
+def test_text_is_prepared_by_one_process_at_least(tmp_path: Path) -> None:
+    for workers in ("0", "-3"):
+        assert "--workers" in complaint("pretrain", "--corpus", "x", "--out", tmp_path / "out", "--workers", workers)
     assert not (tmp_path / "out").exists()
 
 

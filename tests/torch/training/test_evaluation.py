@@ -137,6 +137,15 @@ def test_nothing_to_score_and_nothing_to_predict() -> None:
     assert predict(FirstWord(), TASK, TOKENIZER, []) == []
 
 
+@pytest.mark.parametrize("wrong", ["a good film", ("a", "b"), {"text": "a"}])
+def test_what_is_no_example_is_one_line(wrong: object) -> None:
+    kind = type(wrong).__name__
+    message = rf"is a {kind}, not an example: write one of d2lbert\.data, such as Sentence\(text\)"
+    for use in (predict, evaluate):
+        with pytest.raises(UserError, match=message):
+            use(FirstWord(), TASK, TOKENIZER, [Sentence("good"), wrong])
+
+
 def test_a_text_longer_than_the_positions_is_one_line_unless_it_is_cut() -> None:
     model, long = (
         BertForSequenceClassification(_small_encoder(), TASK.labels),

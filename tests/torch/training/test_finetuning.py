@@ -89,7 +89,7 @@ def test_a_history_knows_its_best_epoch() -> None:
     history = History("f1", [{"epoch": 1, "f1": 0.5}])
     assert history.best == {"epoch": 1, "f1": 0.5}
     history += [{"epoch": 2, "f1": 0.7}, {"epoch": 3, "f1": 0.7}, {"epoch": 4, "f1": 0.6}]
-    assert history.best == {"epoch": 2, "f1": 0.7}  # the first of those that are equal
+    assert history.best == {"epoch": 3, "f1": 0.7}  # the last of those that are equal
     assert [record["epoch"] for record in history] == [1, 2, 3, 4]
 
 

@@ -81,6 +81,12 @@ def test_examples_that_cannot_be_learned_from() -> None:
         _run(train=[*SENTENCES, Sentence("good film")])
 
 
+def test_a_bare_text_is_no_example() -> None:
+    for train, dev in ((["good film"], SENTENCES), (SENTENCES, ["good film"])):
+        with pytest.raises(UserError, match="is a str, not an example: write one of"):
+            _run(train, dev)
+
+
 def test_texts_longer_than_the_positions_are_one_line() -> None:
     long = [Sentence("good film " * 10, "positive")]
     message = "a text of 22 tokens, but the model has 16 positions: give a smaller max_length"

@@ -107,6 +107,21 @@ def test_patience_stops_a_run_that_no_longer_gains(monkeypatch: pytest.MonkeyPat
     assert [record["accuracy"] for record in history] == [0.5, 0.7, 0.6, 0.7]
 
 
+def test_of_epochs_that_tie_the_later_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights, too: those of the last epoch, where all score the same."""
+    accuracies = iter([0.0, 0.5, 0.7, 0.7, 0.7])
+    monkeypatch.setattr(Classification, "score", lambda *_: {"accuracy": next(accuracies)})
+    kept, history = _run(QUICK)
+    assert history.best["epoch"] == 4
+    accuracies = iter([0.0, 0.5, 0.7, 0.6, 0.6])
+    earlier, history = _run(QUICK)
+    assert history.best["epoch"] == 2
+    assert not torch.equal(kept["classifier.weight"], earlier["classifier.weight"])
+    accuracies = iter([0.0, 0.1, 0.2, 0.3, 0.4])
+    last, _ = _run(QUICK)
+    assert torch.equal(kept["classifier.weight"], last["classifier.weight"])
+
+
 def test_best_by_chooses_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = [{"accuracy": 0.9, "f1": 0.1}, {"accuracy": 0.1, "f1": 0.9}]
     kept = {}

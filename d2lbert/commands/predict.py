@@ -1,0 +1,197 @@
+"""The commands ``d2lbert evaluate`` and ``predict``: scores and answers of a fine-tuned model.
+
+PyTorch is imported inside the commands, so that a mistake on the command line is reported at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from d2lbert import data
+from d2lbert.commands.examples import Format, MaxLength, Model, Task, read_examples
+from d2lbert.commands.options import options_from_settings
+from d2lbert.commands.rows import check_file_to_write, json_line, note, readable_row, write_rows
+from d2lbert.data.readers.tables import Columns
+from d2lbert.errors import UserError
+from d2lbert.storage.files import write_text
+from d2lbert.tasks.table import named_task
+
+if TYPE_CHECKING:
+    from d2lbert.tasks.base import Task as TaskProtocol
+    from d2lbert.text import Tokenizer
+
+
+@options_from_settings({})
+def evaluate(
+    task: Task,
+    model: Model,
+    data_set: Annotated[str, typer.Option("--data", help="a data set's name or a FILE")],
+    columns: Columns,
+    split: Annotated[str, typer.Option("--split", help="of a named data set")] = "dev",
+    format: Format = None,
+    max_length: MaxLength = None,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", help="file for the answers; by default in the model's folder")
+    ] = None,
+) -> None:
+    """Score a fine-tuned model; the last line printed is one JSON object of metrics.
+
+    Then the answer to every example is written to a file, one JSON object a line.
+    """
+    named_task(task)
+    if predictions is not None and predictions.is_dir():
+        raise UserError(f"--predictions {predictions} is a folder: name a file")
+    from d2lbert.torch.runtime import best_device
+    from d2lbert.torch.training.evaluation import evaluate as score
+    from d2lbert.zoo.folders import locate
+
+    trained, tokenizer = load_trained(task, model)
+    task_object, length = task_of(task, trained), input_length(task, max_length, trained.bert)
+    examples = read_examples(task, data_set, split, format, columns, task_object.labels)
+    device = best_device()
+    scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
+    name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
+    print(json_line({**scores, "examples": len(examples)}))
+    _write_predictions(predictions, locate(model) / f"predictions-{name}.jsonl", examples, predicted)
+
+
+@options_from_settings({})
+def predict(
+    task: Task,
+    model: Model,
+    columns: Columns,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="a text, a text to ask about, or a premise; may be given several times"),
+    ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option("--pair", help="the second text of each pair; the question; or a choice, two or more of them"),
+    ] = None,
+    data_set: Annotated[
+        str | None,
+        typer.Option("--data", help="instead of --text: a FILE, with or without labels, or a data set's name"),
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="of a named data set")] = "dev",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="new file for the answers: NAME.jsonl or NAME.csv; otherwise printed")
+    ] = None,
+    format: Format = None,
+    max_length: MaxLength = None,
+) -> None:
+    """Answer for texts, in their order: one JSON object a text is printed, or all are written to --out.
+
+    A file of lines (.txt) is a text on each line. Columns of a table, as for finetune; labels are not read.
+
+    A question with choices is one --text, the premise, and one --pair for every choice. For a model of COPA the
+    premise ends in "What was the cause?" or in "What happened as a result?".
+    """
+    named = named_task(task)
+    _check_source(text, pair, data_set)
+    if data_set is None:
+        named.check_texts(task, text or [], pair or [])
+    if out is not None:
+        check_file_to_write(out)
+    from d2lbert.torch.runtime import best_device
+    from d2lbert.torch.training.evaluation import predict as predict_examples
+
+    trained, tokenizer = load_trained(task, model)
+    length, device = input_length(task, max_length, trained.bert), best_device()
+    if data_set is None:
+        examples = named.of_texts(text or [], pair or [], trained.labels)
+    else:
+        examples = read_examples(task, data_set, split, format, columns, trained.labels, labelled=False)
+    predictions = predict_examples(trained.to(device), task_of(task, trained), tokenizer, examples, length, device)
+    rows = [readable_row(*both) for both in zip(examples, predictions, strict=True)]
+    if data_set is None:
+        rows = [_typed_row(index, text or [], pair or [], named.seconds, row) for index, row in enumerate(rows)]
+    if out is None:
+        print("\n".join(map(json_line, rows)))
+        return
+    write_rows(out, rows)
+    note(f"{len(rows):,} answers are in {out}")
+
+
+def _check_source(text: Sequence[str] | None, pair: Sequence[str] | None, data_set: str | None) -> None:
+    """Check that there is one source of texts.
+
+    Raises:
+        UserError: there is none, or both --text and --data.
+    """
+    if data_set is None and not text:
+        raise UserError("nothing to answer: give --text TEXT, or --data FILE")
+    if data_set is not None and (text or pair):
+        raise UserError("--data beside --text or --pair: give one or the other")
+
+
+def _typed_row(
+    index: int, texts: Sequence[str], pairs: Sequence[str], seconds: int, row: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a row with what the user typed in place of the example's own fields, and the words beside their tags."""
+    typed = {"text": _short(texts[index])} | ({"pair": _short(pairs[index])} if pairs and seconds == 1 else {})
+    read = ("text", "first", "second", "question", "context", "premise", "choices")
+    return typed | {name: value for name, value in row.items() if name not in read}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def load_trained(task: str, model: str) -> tuple[Any, Tokenizer]:
+    """Load a fine-tuned model and its tokenizer, and check that they fit.
+
+    Raises:
+        UserError: there is no such folder, or it holds no model of the task.
+    """
+    from d2lbert.models import tokenizer_of
+    from d2lbert.zoo.folders import locate
+
+    folder = locate(model)
+    trained = head_of(task).from_pretrained(folder)
+    return trained, tokenizer_of(folder, trained.bert.config)
+
+
+def head_of(task: str) -> Any:
+    """Return the model class that a task trains."""
+    from d2lbert.torch import heads
+
+    return getattr(heads, named_task(task).head)
+
+
+def task_of(task: str, trained: Any) -> TaskProtocol:
+    """Return the task that a model was fine-tuned for."""
+    return named_task(task).of_model(trained.labels, getattr(trained, "null_threshold", None))
+
+
+def input_length(task: str, requested: int | None, encoder: Any) -> int:
+    """Return the longest input in tokens: as requested, or else the task's default, as far as the encoder allows.
+
+    Raises:
+        UserError: the encoder does not take so many.
+    """
+    positions = int(encoder.config.max_position_embeddings)
+    if requested is None:
+        return min(named_task(task).max_length, positions)
+    if not 3 <= requested <= positions:
+        raise UserError(f"--max-length is {requested}: this model takes 3 to {positions} tokens")
+    return requested
+
+
+def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
+    """Write each example with its prediction; if the default path cannot be written, only warn."""
+    rows = [
+        json_line({"example": dataclasses.asdict(example), **prediction})
+        for example, prediction in zip(examples, predictions, strict=True)
+    ]
+    try:
+        write_text(path or default, "\n".join(rows) + "\n")
+    except UserError as error:
+        if path is not None:
+            raise
+        warnings.warn(f"no file of predictions ({error}); --predictions names another place", stacklevel=2)
