@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._device import _device_constructors
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -38,6 +39,7 @@ MAY_MIX = {
     "aten._pad_packed_sequence.default",
 }
 TO_NUMBER = "aten._local_scalar_dense.default"  # .item()
+SAME_KIND = "aten._has_compatible_shallow_copy_type.default"  # asked when a module is moved
 PACK = "aten._pack_padded_sequence.default"  # the lengths that it takes and the sizes that it returns are on no GPU
 
 
@@ -85,6 +87,8 @@ def run(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     Raises:
         RuntimeError: one of several tensors is of the processor and has a dimension or more, as on a GPU.
     """
+    if str(function) == SAME_KIND:
+        return all(isinstance(arg, PretendTensor) for arg in args)
     leaves = tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     strangers = [tensor for tensor in tensors if not isinstance(tensor, PretendTensor) and tensor.dim()]
@@ -197,20 +201,36 @@ def _made_here(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return factory
 
 
-def _keeping_parameters(apply: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
-    """Return what moves a module, so that its parameters stay the same objects, as they do on a GPU.
+def _dense(embed: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """Return ``torch.embedding`` or ``torch.embedding_bag`` without sparse gradients, which this device cannot hold.
 
-    PyTorch would give it new ones, and a table that two modules share would become two.
+    Args:
+        position: of the argument ``sparse``.
     """
 
+    @functools.wraps(embed)
+    def looked_up(weight: Tensor, *args: Any) -> Any:
+        if isinstance(weight, PretendTensor):
+            args = (*args[: position - 1], False, *args[position:])
+        return embed(weight, *args)
+
+    return looked_up
+
+
+def _keeping_ties(apply: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    """Return what moves a module, so that a table that two modules share stays one table, as on a GPU."""
+
     @functools.wraps(apply)
-    def moved(*args: Any, **kwargs: Any) -> nn.Module:
-        before = torch.__future__.get_swap_module_params_on_conversion()
-        torch.__future__.set_swap_module_params_on_conversion(True)
-        try:
-            return apply(*args, **kwargs)
-        finally:
-            torch.__future__.set_swap_module_params_on_conversion(before)
+    def moved(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+        owners: dict[int, list[tuple[dict[str, Any], str]]] = {}
+        for part in module.modules():
+            for name, parameter in part._parameters.items():
+                owners.setdefault(id(parameter), []).append((part._parameters, name))
+        apply(module, *args, **kwargs)
+        for (first, name), *others in owners.values():
+            for other, its_name in others:
+                other[its_name] = first[name]
+        return module
 
     return moved
 
@@ -233,8 +253,11 @@ def register() -> None:
     module, stream = torch.pretend, _Stream()  # type: ignore[attr-defined]
     module.get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]
     module.current_stream, module.stream = lambda: stream, contextlib.nullcontext
-    nn.Module._apply = _keeping_parameters(nn.Module._apply)  # type: ignore[method-assign]
+    torch.embedding, torch.embedding_bag = _dense(torch.embedding, 4), _dense(torch.embedding_bag, 5)
+    nn.Module._apply = _keeping_ties(nn.Module._apply)  # type: ignore[method-assign]
     # Operations that make a tensor have none among their arguments, so the class above does not see them.
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda function, *args, **kwargs: run(function, args, kwargs), "PrivateUse1")
+    # The context ``with torch.device(...)`` must know the true ones: it collects them when it is first used.
+    _device_constructors()
     torch.tensor, torch.as_tensor = _made_here(torch.tensor), _made_here(torch.as_tensor)
