@@ -215,6 +215,12 @@ def test_distribution_by_hand(settings: dict[str, float], expected: list[float])
     assert torch.allclose(_kept_probabilities(**settings), torch.tensor(expected, dtype=torch.float32), atol=1e-6)
 
 
+@pytest.mark.parametrize(("count", "kept"), [(2, 1), (4, 2)])
+def test_top_p_stops_where_it_is_reached_exactly(count: int, kept: int) -> None:
+    found = next_token_distribution(torch.zeros(1, count), Sampling(top_p=0.5))  # each has exactly 1 / count
+    assert found.tolist() == [[1 / kept] * kept + [0.0] * (count - kept)]
+
+
 def test_equals_the_filters_of_transformers() -> None:
     transformers = pytest.importorskip("transformers")
     scores = torch.randn(5, 60, generator=torch.Generator().manual_seed(3)) * 2
