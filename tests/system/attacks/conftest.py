@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -74,10 +75,14 @@ def modes_count() -> None:
         pytest.skip("runs as root, whom modes of files do not bind, and this system cannot drop capabilities")
 
 
+# What pretraining tells of its corpus before it begins.
+_NOTES = re.compile(r"[\d,]+ documents, |no held-out documents: |going on after step ")
+
+
 def complaints(ended: Ended) -> list[str]:
-    """Return the lines on standard error, without warnings and without the bar of progress."""
+    """Return the lines on standard error, without warnings, notes and the bar of progress."""
     lines = [line for line in ended.stderr.replace("\r", "\n").splitlines() if line.strip()]
-    return [line for line in lines if not line.startswith("warning:") and "%|" not in line]
+    return [line for line in lines if not (line.startswith("warning:") or "%|" in line or _NOTES.match(line))]
 
 
 @pytest.fixture(scope="session")
