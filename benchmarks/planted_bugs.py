@@ -174,7 +174,10 @@ def _run_tests(root: str, tests: list[str]) -> None:
         os.dup2(report.fileno(), 2)
     import pytest
 
-    status = pytest.main(["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0", *tests])
+    # Plugins that no test here needs take longer to import than most tests take to run.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    plugins = ["-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
+    status = pytest.main(["-x", "-q", "--tb=no", "-m", "not slow", "--hypothesis-seed=0", *plugins, *tests])
     import d2lbert
 
     if not str(d2lbert.__file__).startswith(root):
