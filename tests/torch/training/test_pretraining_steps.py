@@ -161,6 +161,15 @@ def test_validation_has_no_dropout(tmp_path: Path) -> None:
     assert scores[0]["dev_token_loss"] == pytest.approx(expected.item(), rel=1e-6)
 
 
+def test_dropout_is_back_after_a_validation(tmp_path: Path) -> None:
+    trainer = _trainer(tmp_path, dataclasses.replace(PLAIN, learning_rate=1e-12), dropout=0.5)
+    losses = []
+    for _ in range(2):
+        trainer.validate()
+        losses.append(trainer.train_step(trainer.data.batches())["token_loss"])
+    assert losses[0] != losses[1]
+
+
 def test_validation_counts_the_right_answers_among_the_targets(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path)
     with torch.no_grad():
