@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def judge(
     bugs: Sequence[Bug], processes: int = 1, attempt: Callable[[Bug | None, Sequence[str]], Outcome] = try_bug
 ) -> dict[str, Any]:
-    """Try bugs, and return how many of them were killed, in all and by topic, and a row for each.
+    """Try bugs, and return how many of them were killed, in all and by topic, and which test killed each.
 
     Args:
         bugs: to be tried.
@@ -70,7 +70,8 @@ def judge(
         "without_green_baseline": len(rows) - len(judged),
         "topics": {topic: {"planted": count, "killed": found[topic]} for topic, count in sorted(planted.items())},
         "survivors": {row["name"]: row["why"] for row in judged if row["outcome"] == "survived"},
-        "bugs": rows,
+        "test_seconds": round(sum(row["seconds"] for row in rows), 1),
+        "bugs": {row["name"]: f"{row['outcome']} {row['by']}".strip() for row in rows},
     }
 
 
@@ -81,14 +82,14 @@ def _remembered(folder: Path, bug: Bug | None, tests: Sequence[str]) -> Outcome:
 
 
 def _row(bug: Bug, green: bool, attempt: Callable[[Bug | None, Sequence[str]], Outcome]) -> dict[str, Any]:
-    row = {"name": bug.name, "topic": bug.topic, "file": bug.file, "tests": list(own_tests(bug)), "why": bug.why}
+    row = {"name": bug.name, "topic": bug.topic, "why": bug.why}
     if not green:
         return {**row, "outcome": "baseline not green", "by": "", "seconds": 0.0}
     outcome = attempt(bug, own_tests(bug))
     killed = "survived" if outcome.status == "passed" else "killed"
     by = "the time limit" if outcome.status == "no end" else outcome.by
     print(f"{killed:9} {bug.name} {by}", flush=True)
-    return {**row, "outcome": killed, "by": by, "seconds": round(outcome.seconds, 1)}
+    return {**row, "outcome": killed, "by": f"by {by}" if killed == "killed" else "", "seconds": outcome.seconds}
 
 
 if __name__ == "__main__":

@@ -116,7 +116,13 @@ def test_the_rate_counts_what_could_be_judged(capsys: pytest.CaptureFixture[str]
     assert found["rate"] == pytest.approx(2 / 3)
     assert found["topics"] == {"losses": {"planted": 1, "killed": 0}, "readers": {"planted": 2, "killed": 2}}
     assert found["survivors"] == {"three": "equal in every number"}
-    assert [row["by"] for row in found["bugs"]] == ["test_a.py::test_b", "the time limit", "", ""]
+    assert found["test_seconds"] == 3.0
+    assert found["bugs"] == {
+        "one": "killed by test_a.py::test_b",
+        "two": "killed by the time limit",
+        "three": "survived",
+        "four": "baseline not green",
+    }
     assert "survived  three" in capsys.readouterr().out
 
 
