@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book test quick check test-device notebooks bench glue soak clean
+.PHONY: book test quick check test-device notebooks bench glue soak mutants clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -38,6 +38,9 @@ glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a d
 
 soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/system/commands/test_pretrain.py -k killed
+
+mutants: .venv/ready  ## plant bugs in a copy of the package and see whether its tests notice; writes results/. An hour
+	OMP_NUM_THREADS=1 $(RUN) -m benchmarks.tests.mutants
 
 clean:  ## remove what was built; .venv and downloaded data stay
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis

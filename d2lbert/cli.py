@@ -1,11 +1,14 @@
 """The ``d2lbert`` command.
 
-A user's mistake ends in one line on standard error and exit status 2. PyTorch is imported only by the commands that
-need it, so that ``--help`` and ``data list`` respond at once.
+A user's mistake, and whatever the operating system refuses, ends in one line on standard error and exit status 2: here
+is the boundary at which errors become lines. An error of the program keeps its trace. PyTorch is imported only by the
+commands that need it, so that ``--help`` and ``data list`` respond at once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import warnings
 from typing import Any
@@ -19,7 +22,7 @@ from d2lbert.commands.inspect import inspect
 from d2lbert.commands.models import list_models
 from d2lbert.commands.predict import evaluate, predict
 from d2lbert.commands.pretrain import pretrain
-from d2lbert.errors import INTERRUPTED, UserError
+from d2lbert.errors import BROKEN_PIPE, INTERRUPTED, UserError, refused_by_system
 
 # The base class of the errors that a wrong command line raises. Typer has this name since 0.28. Before, it was click's
 # exception: from the package click up to 0.25, from Typer's own copy, without a public name, in 0.26 and 0.27.
@@ -51,14 +54,19 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line. A mistake ends in one line and exit status 2, Ctrl-C in one line and 130."""
+    """Run the command line and exit. Whatever a user can mend ends in one line; an error of the program, in its trace.
+
+    The status is 0 or what the command gives; 2 after a mistake, or where the operating system refused something (a
+    path, a full disk, memory); 130 after Ctrl-C; 141 where nobody reads the output any more, without a word.
+    """
     warnings.showwarning = _show_warning
     try:
-        status = app(standalone_mode=False)
-    except CommandLineError as error:
-        sys.exit(_complain(f"{error.format_message()} (see d2lbert --help)"))
-    except UserError as error:
-        sys.exit(_complain(str(error)))
+        status = _run()
+    except SystemExit as end:
+        # Where a pipe breaks inside a command, Typer exits with status 1.
+        status = BROKEN_PIPE if isinstance(end.__context__, BrokenPipeError) else end.code
+    except (CommandLineError, UserError, OSError, RuntimeError, MemoryError) as error:
+        status = _complain(error)
     except (typer.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     if status == INTERRUPTED:  # newer versions of Typer return it
@@ -66,9 +74,62 @@ def main() -> None:
     sys.exit(status or 0)
 
 
-def _complain(message: str) -> int:
-    print(f"d2lbert: {' '.join(message.split())}", file=sys.stderr)
+def _run() -> Any:
+    """Run the command and return its status, once all that it printed has left this process."""
+    status = app(standalone_mode=False)
+    if sys.stdout is not None:  # it is None where the shell closed it
+        sys.stdout.flush()
+    return status
+
+
+def _complain(error: Exception) -> int:
+    """Print an error in one line and return the exit status; an error of the program is raised again."""
+    if isinstance(error, BrokenPipeError):
+        _drop_output()
+        return BROKEN_PIPE
+    message = _message_of(error)
+    if message is None:
+        raise error
+    with contextlib.suppress(OSError):  # standard error may be full as well
+        print(f"d2lbert: {' '.join(message.split())}", file=sys.stderr)
     return 2
+
+
+def _message_of(error: Exception) -> str | None:
+    """Return what to tell the user; None for an error of the program."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, CommandLineError):
+        return f"{error.format_message()} (see d2lbert --help)"
+    if isinstance(error, OSError):
+        return str(refused_by_system(error, _full_output(error)))
+    text = str(error)
+    # Of PyTorch, a RuntimeError where memory runs out.
+    if isinstance(error, MemoryError) or "can't allocate memory" in text or type(error).__name__ == "OutOfMemoryError":
+        return "not enough memory: give smaller files, sizes or batches, or a machine with more memory"
+    # Of pathlib, up to Python 3.12.
+    if text.startswith("Symlink loop"):
+        return f"{text}: a symbolic link leads back to itself, name the place itself"
+    if text.startswith("Could not determine home directory"):
+        return "a path begins with ~ and the name of a user who has no home here: write it out"
+    return None
+
+
+def _full_output(error: OSError) -> str:
+    """Return "standard output" if that is what cannot be written: it still holds what it could not get rid of."""
+    try:
+        if error.filename is None and sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _drop_output()
+        return "standard output"
+    return ""
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere: Python tries once more at its end, and would complain again."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # standard output may be no file, or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -8,10 +8,25 @@ The command line prints that line and exits with status 2; a notebook shows it a
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
-# The exit status of a command that Ctrl-C ended: 128 + SIGINT, as in a shell.
+# The exit status of a command that Ctrl-C ended: 128 + SIGINT, as in a shell; and of one whose reader went away.
 INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+_REMEDIES = {
+    errno.EACCES: "check its permissions",
+    errno.EPERM: "check its permissions",
+    errno.ENOENT: "check the path",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ELOOP: "a symbolic link leads back to itself, name the place itself",
+    errno.ENOSPC: "free space or choose another place",
+    errno.EDQUOT: "free space or choose another place",
+    errno.EFBIG: "raise the limit of file sizes or choose another place",
+    errno.EROFS: "choose a place that can be written",
+    errno.EMFILE: "raise the limit of open files",
+}
 
 
 class UserError(Exception):
@@ -30,3 +45,16 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"known names: {', '.join(names)}"
     return UserError(f"unknown {kind} {name!r}: {hint}")
+
+
+def refused_by_system(error: OSError, place: str = "") -> UserError:
+    """Return the error for what the operating system refused: where, why, and what to do.
+
+    Args:
+        error: what it raised.
+        place: what was read or written, where the error names no file.
+    """
+    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    where = " and ".join(name if len(name) <= 200 else f"{name[:200]}..." for name in names) or place
+    remedy = _REMEDIES.get(error.errno or 0, "check the path and its permissions")
+    return UserError(f"{where}{': ' if where else ''}{error.strerror or error}; {remedy}")

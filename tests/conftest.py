@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the tests; those of one turn keep their order."""
     slow_files = {item.nodeid.partition("::")[0] for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: turn(item.nodeid, slow_files))
+
+
+def attack_table(reports: Iterable[tuple[str, Any]]) -> list[str]:
+    """Return the lines of the table of attacks: tried, passed and failed on each surface; empty without any.
+
+    Args:
+        reports: the outcome and the report of every test.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for outcome, report in reports:
+        surface = dict(getattr(report, "user_properties", ())).get("surface")
+        if surface is not None and outcome in ("passed", "failed", "error", "xfailed", "xpassed"):
+            counts.setdefault(surface, Counter())["passed" if outcome == "passed" else "failed"] += 1
+    rows = [(surface, sum(count.values()), count["passed"], count["failed"]) for surface, count in counts.items()]
+    if not rows:
+        return []
+    rows = [*sorted(rows), ("all", *(sum(row[column] for row in rows) for column in (1, 2, 3)))]
+    lines = [f"{surface:44} {tried:6} {passed:7} {failed:7}" for surface, tried, passed, failed in rows]
+    return [f"{'surface':44} {'tried':>6} {'passed':>7} {'failed':>7}", *lines]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the table of attacks where tests of ``system/attacks`` ran. It stands here for runs in two processes."""
+    found = [(outcome, report) for outcome, reports in terminalreporter.stats.items() for report in reports]
+    lines = attack_table([(outcome, report) for outcome, report in found if getattr(report, "when", "") == "call"])
+    if lines:
+        terminalreporter.section("attacks")
+        terminalreporter.write_line("\n".join(lines))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from d2lbert.errors import UserError, unknown_name
+import errno
+
+import pytest
+
+from d2lbert.errors import UserError, refused_by_system, unknown_name
 
 
 def test_the_nearest_names_come_first() -> None:
@@ -18,3 +22,27 @@ def test_where_none_is_near_all_are_listed_in_order() -> None:
 def test_three_suggestions_are_enough() -> None:
     error = unknown_name("name", "abcd", ["abc1", "abc2", "abc3", "abc4"])
     assert str(error).count(" or ") == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(errno.EACCES, "Permission denied", "a/b"), "a/b: Permission denied; check its permissions"),
+        (
+            OSError(errno.ENOSPC, "No space left", "a", None, "b"),
+            "a and b: No space left; free space or",
+        ),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error; check the path and its permissions"),
+        (OSError("a library says no more"), "a library says no more; check the path and its permissions"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), f"{'x' * 200}...: File name too long; give a"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line_with_the_place(error: OSError, line: str) -> None:
+    found = refused_by_system(error)
+    assert isinstance(found, UserError)
+    assert str(found).startswith(line)
+
+
+def test_a_place_without_a_name_can_be_given() -> None:
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert str(refused_by_system(error, "standard output")).startswith("standard output: No space left on device; ")

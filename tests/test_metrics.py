@@ -27,6 +27,20 @@ def test_a_constant_answer_has_no_correlation() -> None:
     assert scores["f1_macro"] == pytest.approx((6 / 7) / 2)
 
 
+def test_scores_of_numbers_by_hand() -> None:
+    scores = metrics.regression(np.array([1.0, 2.0, 4.0]), np.array([0.5, 3.0, 4.5]))
+    assert scores["spearman"] == pytest.approx(1.0)
+    assert scores["pearson"] == pytest.approx(np.corrcoef([1.0, 2.0, 4.0], [0.5, 3.0, 4.5])[0, 1])
+    assert scores["mean_squared_error"] == pytest.approx((0.25 + 1 + 0.25) / 3)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_constant_numbers_have_no_correlation(swapped: bool) -> None:
+    pair = (np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0]))
+    scores = metrics.regression(*(reversed(pair) if swapped else pair))
+    assert (scores["spearman"], scores["pearson"]) == (0.0, 0.0)
+
+
 def test_scores_are_plain_numbers() -> None:
     """So that they can be written as JSON."""
     assert {type(value) for value in metrics.classification(np.array([0, 1]), np.array([0, 1])).values()} == {float}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from d2lbert.data.readers import corpora, formats, tags, words
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.download import DownloadError, download
 from d2lbert.storage.files import remembered_sha256_of
-from d2lbert.storage.places import cache_folder, home
+from d2lbert.storage.places import cache_folder, folder_named_by, home
 
 
 class SampleDataWarning(UserWarning):
@@ -199,11 +198,14 @@ _READERS: dict[str, Any] = {
 
 
 def _mirror_folder(entry: DataSet) -> Path | None:
-    mirror = os.environ.get("D2LBERT_DATA")
-    if not mirror:
+    root = folder_named_by("D2LBERT_DATA")
+    if root is None:
         return None
-    root = Path(mirror).expanduser()
-    if not root.is_dir():
+    try:
+        is_folder = root.is_dir()
+    except OSError as error:  # a folder above it forbids the look, or the path is too long
+        raise UserError(f"D2LBERT_DATA names {str(root)[:200]}: {error.strerror}; correct or unset it") from None
+    if not is_folder:
         raise UserError(f"D2LBERT_DATA names {root}, which is not a folder; correct or unset it")
     return root / entry.folder
 
@@ -231,8 +233,7 @@ def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
 
 
 def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:
-    mirror = os.environ.get("D2LBERT_DATA")
-    folder = (Path(mirror).expanduser() if mirror else cache_folder()) / entry.folder
+    folder = (folder_named_by("D2LBERT_DATA") or cache_folder()) / entry.folder
     origin = file.url or f"{entry.source}, see d2lbert.data.info({entry.name!r}).note,"
     whole = f"all of {entry.name}: {len(entry.files)} files, {_megabytes(entry.size)}"
     return NotAvailable(

@@ -6,6 +6,8 @@ import importlib.util
 import os
 from pathlib import Path
 
+from d2lbert.errors import UserError
+
 
 def home() -> Path:
     """Return the folder of ``manifest.toml`` and ``samples``: in the installed package, otherwise in the checkout."""
@@ -15,11 +17,27 @@ def home() -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloaded files: ``$D2LBERT_CACHE``, or the system's cache folder."""
+    """Return the folder for downloaded files: ``$D2LBERT_CACHE``, or the system's cache folder.
+
+    Raises:
+        UserError: as :func:`folder_named_by`.
+    """
     import pooch
 
-    folder = os.environ.get("D2LBERT_CACHE")
-    return Path(folder).expanduser() if folder else Path(pooch.os_cache("d2lbert"))
+    return folder_named_by("D2LBERT_CACHE") or Path(pooch.os_cache("d2lbert"))
+
+
+def folder_named_by(variable: str) -> Path | None:
+    """Return the folder that an environment variable names; a ``~`` is resolved. None where it is empty or not set.
+
+    Raises:
+        UserError: it begins with ``~`` and the name of a user who has no home.
+    """
+    folder = os.environ.get(variable)
+    try:
+        return Path(folder).expanduser() if folder else None
+    except RuntimeError:
+        raise UserError(f"{variable} is {folder!r}, but nobody here has that home: correct or unset it") from None
 
 
 def package_folder(name: str) -> Path | None:

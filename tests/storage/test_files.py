@@ -37,6 +37,25 @@ def test_replaces_only_on_success(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["file.txt"]
 
 
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a power cut could leave an empty file under the name."""
+    done: list[str] = []
+    flush, rename = os.fsync, Path.replace
+
+    def note_flush(handle: int) -> None:
+        done.append("flush")
+        flush(handle)
+
+    def note_rename(path: Path, target: Path) -> Path:
+        done.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", note_flush)
+    monkeypatch.setattr(Path, "replace", note_rename)
+    write_text(tmp_path / "file.txt", "content")
+    assert done[:2] == ["flush", "rename"]
+
+
 def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
     write_text(tmp_path / "ours", "x")
     (tmp_path / "theirs").write_text("x")

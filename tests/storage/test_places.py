@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from d2lbert import UserError
 from d2lbert.storage import places
-from d2lbert.storage.places import cache_folder, home, package_folder
+from d2lbert.storage.places import cache_folder, folder_named_by, home, package_folder
 
 
 def test_the_checkout_holds_the_data(root: Path) -> None:
@@ -32,6 +33,20 @@ def test_the_cache_is_chosen_or_the_systems(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("D2LBERT_CACHE", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "system"))
     assert cache_folder().name == "d2lbert"
+
+
+def test_a_variable_names_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("D2LBERT_DATA", "~/mine")
+    assert folder_named_by("D2LBERT_DATA") == tmp_path / "mine"
+    monkeypatch.setenv("D2LBERT_DATA", "~nosuchuser/x")
+    with pytest.raises(UserError, match=r"D2LBERT_DATA is '~nosuchuser/x', but nobody here has that home"):
+        folder_named_by("D2LBERT_DATA")
+    for name in ("D2LBERT_DATA", "D2LBERT_CACHE"):
+        monkeypatch.setenv(name, "")
+        assert folder_named_by(name) is None
+        monkeypatch.delenv(name)
+        assert folder_named_by(name) is None
 
 
 def test_a_package_is_found_and_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,12 @@ def test_one_piece_made_in_two_ways_is_one_piece() -> None:
     assert encoding.tokenize("abcd") == ["abcd"]
 
 
+def test_a_pair_that_was_learned_twice_keeps_its_first_place() -> None:
+    a, b, c = b"abc"
+    encoding = BytePairEncoding([(a, b), (b, c), (a, b)])
+    assert encoding.tokenize("abc") == ["ab", "c"]
+
+
 def test_a_pair_seen_once_is_not_joined() -> None:
     assert BytePairEncoding.learn(["abcdef"], 100).merges == []
     assert len(BytePairEncoding.learn(["abcdef"], 100, min_count=1).merges) == 5

@@ -14,7 +14,7 @@ from random_parameters import randomize
 from d2lbert import UserError
 from d2lbert.config import ElmoConfig
 from d2lbert.text.characters import WordCharacters
-from d2lbert.torch.elmo import BidirectionalLanguageModel, Elmo, sampled_softmax_loss
+from d2lbert.torch.elmo import BidirectionalLanguageModel, Elmo, ProjectedLstm, reverse, sampled_softmax_loss
 
 h5py = pytest.importorskip("h5py")
 SMALL = ElmoConfig(char_embedding_size=2, filters=((1, 3), (2, 4)), max_characters=9, projection_size=5, hidden_size=6)
@@ -188,3 +188,14 @@ def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "full" / "options.json").write_text(json.dumps(SMALL.replace(hidden_size=8).to_options()))
     with pytest.raises(UserError, match="are not of one model"):
         Elmo.from_pretrained(tmp_path / "full")
+
+
+def test_words_are_reversed_and_padding_stays() -> None:
+    x = torch.arange(8).view(2, 4, 1)
+    mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
+    assert reverse(x, mask).squeeze(-1).tolist() == [[3, 2, 1, 0], [5, 4, 6, 7]]
+
+
+def test_forget_gates_begin_open() -> None:
+    lstm = ProjectedLstm(input_size=3, hidden_size=4, projection_size=2, cell_clip=0, projection_clip=0)
+    assert lstm.input.bias.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8  # gates i, f, g, o

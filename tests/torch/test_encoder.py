@@ -45,6 +45,19 @@ def test_feed_forward_is_two_convolutions_of_width_one() -> None:
     assert torch.allclose(network(x), convolved, atol=1e-6)
 
 
+@pytest.mark.parametrize("gradients", [True, False])
+def test_gelu_is_exact_with_gradients_and_without(gradients: bool) -> None:
+    """x Phi(x), with the error function; the formula with tanh differs by up to 5e-4."""
+    network = FeedForward(1, 1, "gelu")
+    for parameter in network.parameters():
+        nn.init.zeros_(parameter) if parameter.dim() == 1 else nn.init.ones_(parameter)
+    x = torch.linspace(-4, 4, 81).view(1, -1, 1)
+    with torch.set_grad_enabled(gradients):
+        found = network(x).flatten().tolist()
+    expected = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.flatten().tolist()]
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_encoder_without_positions_is_permutation_equivariant() -> None:
     torch.manual_seed(0)
     encoder = TransformerEncoder(BlockSizes(12, 3, 20), 2).eval()

@@ -124,6 +124,21 @@ def test_only_the_best_beginnings_may_end() -> None:
     assert (two.ids, two.score) == ([], pytest.approx(math.log(0.4)))
 
 
+def test_what_goes_on_may_overtake_what_has_ended() -> None:
+    """To end at once is most probable, but the penalty of the longer output makes it the better one."""
+    model = _Scripted([[0.1, 0.5, 0.4], [0, 1, 0], [0, 1, 0]])
+    found = beam_search(model, torch.zeros(1, 1, dtype=torch.long), None, beam_size=1, alpha=2.0, max_length=2)[0]
+    assert math.log(0.4) < math.log(0.5) < math.log(0.4) / length_penalty(2, 2.0)
+    assert (found.ids, found.score) == ([2], pytest.approx(math.log(0.4) / length_penalty(2, 2.0)))
+
+
+def test_what_has_ended_waits_unchanged_for_the_others() -> None:
+    model = _Scripted([[0.1, 0.6, 0.3], [0.2, 0, 0.8], [0, 0.1, 0.9]])
+    ended, going_on = greedy_search(model, torch.tensor([[0], [2]]), None, max_length=3)
+    assert (ended.ids, ended.score, ended.ended) == ([], pytest.approx(math.log(0.6)), True)
+    assert (going_on.ids, going_on.score, going_on.ended) == ([2, 2, 2], pytest.approx(3 * math.log(0.9)), False)
+
+
 def test_both_kinds_of_end_occur_in_greedy_search() -> None:
     found = [h for seed in range(6) for h in greedy_search(_model(seed), *_sources(), max_length=9)]
     assert {hypothesis.ended for hypothesis in found} == {False, True}
@@ -213,6 +228,12 @@ def _kept_probabilities(**settings: Any) -> Tensor:
 )
 def test_distribution_by_hand(settings: dict[str, float], expected: list[float]) -> None:
     assert torch.allclose(_kept_probabilities(**settings), torch.tensor(expected, dtype=torch.float32), atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(2, 1), (4, 2)])
+def test_top_p_stops_where_it_is_reached_exactly(count: int, kept: int) -> None:
+    found = next_token_distribution(torch.zeros(1, count), Sampling(top_p=0.5))  # each has exactly 1 / count
+    assert found.tolist() == [[1 / kept] * kept + [0.0] * (count - kept)]
 
 
 def test_equals_the_filters_of_transformers() -> None:

@@ -42,6 +42,14 @@ def test_tables_are_shared_as_asked(share: bool, tie: bool, tables: int) -> None
     assert (model.output.weight is model.target_embedding.weight) == tie
 
 
+def test_embeddings_are_lifted_to_the_size_of_the_positions() -> None:
+    model, ids = Transformer(_config()).eval(), torch.randint(0, 41, (2, 7))
+    states = model.encode(ids, output_hidden_states=True).hidden_states
+    assert states is not None
+    expected = model.source_embedding(ids) * 4.0 + model.positions.table[:7]  # the root of 16
+    assert torch.allclose(states[0], expected, atol=1e-6)
+
+
 def test_a_later_token_changes_nothing_before_it() -> None:
     model = Transformer(_config()).eval()
     source, target = torch.randint(0, 41, (1, 6)), torch.randint(0, 41, (1, 8))

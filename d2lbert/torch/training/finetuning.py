@@ -25,7 +25,7 @@ from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import Tokenizer
 from d2lbert.torch.runtime import autocast, best_device, place, seed_everything, to_tensors
 from d2lbert.torch.training.evaluation import check_examples, check_lengths, collate, compute_outputs
-from d2lbert.torch.training.log import progress_bar, show_speed
+from d2lbert.torch.training.log import per_second, progress_bar, show_speed
 from d2lbert.torch.training.losses import check_finite, check_weights, compute_loss
 from d2lbert.torch.training.optim import (
     UncorrectedAdamW,
@@ -225,9 +225,10 @@ def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
         check_finite(value, run.step, run.checkpoint)
         loss_sum += value * len(items)
         tokens += batch.num_tokens
-        show_speed(bar, f"epoch {epoch}, loss {value:.3f}", tokens / (time.perf_counter() - began))
+        show_speed(bar, f"epoch {epoch}, loss {value:.3f}", per_second(tokens, time.perf_counter() - began))
     seconds = time.perf_counter() - began
-    return {"epoch": epoch, "loss": loss_sum / len(inputs), "seconds": seconds, "tokens_per_second": tokens / seconds}
+    speed = per_second(tokens, seconds)
+    return {"epoch": epoch, "loss": loss_sum / len(inputs), "seconds": seconds, "tokens_per_second": speed}
 
 
 def _optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:

@@ -26,6 +26,11 @@ def show_speed(bar: tqdm, text: str, tokens_per_second: float) -> None:
     bar.set_postfix_str(f"{text}, {tokens_per_second:,.0f} tokens/s", refresh=False)
 
 
+def per_second(count: float, seconds: float) -> float:
+    """Return a speed; 0 where no time has passed by a clock that is coarse or was set back."""
+    return count / seconds if seconds > 0 else 0.0
+
+
 class TrainingLog:
     """A CSV file with one line for each logged step.
 

@@ -34,7 +34,7 @@ from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
 from d2lbert.torch.runtime import autocast, compile_blocks, prefetch, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
-from d2lbert.torch.training.log import TrainingLog, progress_bar, show_speed
+from d2lbert.torch.training.log import TrainingLog, per_second, progress_bar, show_speed
 from d2lbert.torch.training.losses import check_finite, pretraining_losses
 from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay, scale_rates
 
@@ -152,7 +152,7 @@ class Trainer:
                         self.save()
                     raise KeyboardInterrupt
                 self.losses = self.train_step(batches)
-                rate = (self.tokens - tokens_before) / (time.perf_counter() - began)
+                rate = per_second(self.tokens - tokens_before, time.perf_counter() - began)
                 show_speed(bar, f"loss {self.losses[_columns(self.data.objectives)[0][0]]:.3f}", rate)
                 if self._is_due(settings.save_every):
                     self.save()

@@ -102,6 +102,28 @@ def test_a_seed_gives_the_same_batches_and_each_epoch_others(shards: TokenShards
     assert not set(first) & {_bytes(batch) for batch, _ in PretrainingData(shards, SETTINGS).epoch(1)}
 
 
+def test_every_batch_draws_for_itself(shards: TokenShards) -> None:
+    data = PretrainingData(shards, SETTINGS)
+    drawn: list[float] = []
+    data._make_batch = lambda texts, random: drawn.append(random.random())  # type: ignore[method-assign, assignment]
+    count = len([*data.epoch(0), *data.epoch(1)])
+    assert count == len(drawn) == len(set(drawn)) > 10
+
+
+def test_every_epoch_has_an_order_of_shards_of_its_own(shards: TokenShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    load = TokenShards.load
+    monkeypatch.setattr(TokenShards, "load", lambda self, name: loaded.append(name) or load(self, name))
+    data = PretrainingData(shards, dataclasses.replace(SETTINGS, window=1))
+    count = len(data.names)
+    loaded.clear()
+    for epoch in range(4):
+        list(data.epoch(epoch))
+    orders = [tuple(loaded[start : start + count]) for start in range(0, len(loaded), count)]
+    assert [sorted(order) for order in orders] == [sorted(data.names)] * 4
+    assert len(set(orders)) > 1
+
+
 def test_static_masks_come_back(shards: TokenShards) -> None:
     data = PretrainingData(shards, dataclasses.replace(SETTINGS, static_copies=2))
     epochs = [[_bytes(batch) for batch, _ in data.epoch(number)] for number in range(4)]

@@ -40,6 +40,17 @@ def _content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def test_the_whole_text_decides_what_is_held_out(tokenizer: WordPiece, tmp_path: Path) -> None:
+    """Documents that begin alike are divided as others are, and a second copy goes the same way."""
+    documents = [f"The river and number {number}.\n\n" for number in range(60)]
+    (tmp_path / "corpus.txt").write_text("".join(documents + documents))
+    shards = prepare([tmp_path / "corpus.txt"], tmp_path / "out", tokenizer, Preparation(dev_share=0.5))
+    counts = [shards.count(split, "documents") for split in ("train", "dev")]
+    assert sum(counts) == 120
+    assert min(counts) >= 30
+    assert all(count % 2 == 0 for count in counts)
+
+
 def test_shards_hold_the_corpus(shards: TokenShards, files: list[Path], tokenizer: WordPiece) -> None:
     """Read back, the documents are those of the corpus: each in one split, in its order within a shard."""
     expected = sorted(tuple(tokenizer.encode(document.text).ids[1:-1]) for document in read_documents(files))

@@ -137,3 +137,11 @@ def test_a_label_outside_the_given_set_is_a_fault(tmp_path: Path) -> None:
     path = write(tmp_path, "text,label\nx,c\n")
     with pytest.raises(UserError, match="line 2: the label 'c' is not one of 0 = a, 1 = b"):
         read_file(path, "csv", labels=("a", "b"))
+
+
+def test_colas_label_is_its_second_field(tmp_path: Path) -> None:
+    path = write(tmp_path, "gj04\t1\t\tThe ship sank.\nr-67\t0\t*\tThe sank ship.\n")
+    assert [(sentence.text, sentence.label) for sentence in read_file(path, "cola")] == [
+        ("The ship sank.", "acceptable"),
+        ("The sank ship.", "unacceptable"),
+    ]

@@ -17,6 +17,7 @@ from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.training.evaluation import compute_logits, evaluate, predict
 from d2lbert.torch.training.finetuning import History, Training, fine_tune
+from d2lbert.torch.training.optim import linear_warmup_and_decay
 
 WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -116,3 +117,66 @@ def test_the_best_epoch_is_kept() -> None:
 def test_a_loss_that_explodes_is_one_line() -> None:
     with pytest.raises(UserError, match=r"the loss became nan at step \d+: lower the learning rate"):
         _run(dataclasses.replace(QUICK, learning_rate=1e30, warmup=0.0))
+
+
+class _Watched(BertForSequenceClassification):
+    """Notes the first word of every text that it is trained on."""
+
+    def forward(self, token_ids, segment_ids=None, mask=None):  # type: ignore[no-untyped-def]
+        if self.training:
+            self.__dict__.setdefault("seen", []).extend(token_ids.token_ids[:, 1].tolist())
+        return super().forward(token_ids, segment_ids, mask)
+
+
+def test_every_epoch_has_an_order_of_its_own() -> None:
+    examples = [Sentence(word, TASK.labels[number % 2]) for number, word in enumerate(WORDS)]
+    plain = _model()
+    model = _Watched(plain.bert, TASK.labels)
+    settings = dataclasses.replace(QUICK, epochs=3, batch_size=3, packed=False)
+    fine_tune(model, TASK, TOKENIZER, examples, examples, settings, progress=False)
+    seen = model.__dict__["seen"]
+    ids = [TOKENIZER.token_to_id[word] for word in WORDS]
+    epochs = [seen[start : start + len(ids)] for start in range(0, len(seen), len(ids))]
+    assert [sorted(epoch) for epoch in epochs] == [sorted(ids)] * 3
+    assert len({tuple(epoch) for epoch in (ids, *epochs)}) == 4
+
+
+def test_the_loss_of_an_epoch_is_the_mean_over_its_examples() -> None:
+    """Three examples in batches of two: the last batch counts half."""
+    examples = [Sentence("good", "positive"), Sentence("bad film", "negative"), Sentence("a plot", "positive")]
+    model = _model(dropout=0.0)
+    logits = compute_logits(model, TASK.encode(examples, TOKENIZER, 20), TOKENIZER)
+    losses = [np.log(np.exp(row).sum()) - row[label] for row, label in zip(logits, (1, 0, 1), strict=True)]
+    assert np.ptp(losses) > 1e-2  # otherwise any weights would do
+    settings = dataclasses.replace(QUICK, epochs=1, batch_size=2, learning_rate=1e-12)
+    history = fine_tune(model, TASK, TOKENIZER, examples, examples, settings, progress=False)
+    assert history[0]["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_rare_labels_count_more_where_asked() -> None:
+    """Two of one label and one of the other: each label counts half."""
+    examples = [Sentence("good", "positive"), Sentence("bad film", "negative"), Sentence("a plot", "positive")]
+    model = _model(dropout=0.0)
+    logits = compute_logits(model, TASK.encode(examples, TOKENIZER, 20), TOKENIZER)
+    losses = [np.log(np.exp(row).sum()) - row[label] for row, label in zip(logits, (1, 0, 1), strict=True)]
+    settings = dataclasses.replace(QUICK, epochs=1, learning_rate=1e-12, balanced=True)
+    history = fine_tune(model, TASK, TOKENIZER, examples, examples, settings, progress=False)
+    expected = (losses[1] + (losses[0] + losses[2]) / 2) / 2
+    assert abs(expected - np.mean(losses)) > 1e-3
+    assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_rate_rises_and_falls_over_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = []
+    step = torch.optim.AdamW.step
+
+    def record(optimizer: torch.optim.AdamW, closure: None = None) -> None:
+        used.append([group["lr"] for group in optimizer.param_groups])
+        step(optimizer, closure)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", record)
+    settings = dataclasses.replace(QUICK, epochs=2, batch_size=4, warmup=0.3)
+    fine_tune(_model(), TASK, TOKENIZER, _sentences(20, 1), _sentences(8, 2), settings, progress=False)
+    expected = [settings.learning_rate * linear_warmup_and_decay(number, 3, 10) for number in range(10)]
+    assert [rates[0] for rates in used] == pytest.approx(expected)
+    assert all(len(set(rates)) == 1 for rates in used)
