@@ -15,6 +15,14 @@ SURFACE = "3b hostile hub"
 MODEL = "bert_12_768_12:wiki_cn_cased"
 HTML = b"<html><title>Log in</title></html>" * 50
 PICKLE = b"cos\nsystem\n(S'touch it-ran'\ntR."
+# Two attempts, and no pause between those of huggingface_hub either.
+WITHOUT_PAUSES = """
+from types import SimpleNamespace
+from d2lbert.storage import download
+from huggingface_hub import file_download
+download.PAUSE, download.ATTEMPTS = 0, 2
+file_download.time = SimpleNamespace(sleep=lambda seconds: None)
+"""
 Attack, Refused = Callable[..., Ended], Callable[..., None]
 
 
@@ -99,9 +107,8 @@ def test_an_answer_that_is_no_model(
 ) -> None:
     hub.answer = ANSWERS[name]
     environment = {"D2LBERT_HUB": hub.url, "D2LBERT_CACHE": str(tmp_path / "cache"), "D2LBERT_OFFLINE": "0"}
-    quick = "from d2lbert.storage import download; download.PAUSE = 0; download.ATTEMPTS = 2"
     words = ("predict", "classification", "--model", MODEL, "--text", "good")
-    refused(attack(*words, environment=environment, before=quick))
+    refused(attack(*words, environment=environment, before=WITHOUT_PAUSES))
     assert hub.requests
     assert not list(tmp_path.rglob("it-ran"))
     assert not list((tmp_path / "cache").rglob("tmp*"))

@@ -28,8 +28,8 @@ def model(classifier: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def predicted(model: Path, attack: Attack) -> Callable[[], Ended]:
-    """Ask the model; 4 GiB and 20 seconds must be enough to answer or refuse."""
-    return lambda: attack("predict", "classification", "--model", model, "--text", "good", memory=4, seconds=20)
+    """Ask the model; 1 GiB and 20 seconds must be enough to answer or refuse."""
+    return lambda: attack("predict", "classification", "--model", model, "--text", "good", memory=1, seconds=20)
 
 
 CONFIG: dict[str, dict[str, Any]] = {
@@ -202,6 +202,23 @@ VOCABULARIES: dict[str, Callable[[list[str]], list[str]]] = {
     "a page of HTML": lambda pieces: ["<html>", "</html>"],
     "blank lines": lambda pieces: [""] * 10,
 }
+
+
+@pytest.mark.parametrize("name", names(VOCABULARIES, "vocab.txt: "))
+def test_vocabulary(name: str, model: Path, predicted: Callable[[], Ended], refused: Refused) -> None:
+    pieces = (model / "vocab.txt").read_text().splitlines()
+    (model / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARIES[name](pieces)))
+    refused(predicted())
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None], ids=["not UTF-8", "gone"])
+def test_vocabulary_that_is_none(
+    content: bytes | None, model: Path, predicted: Callable[[], Ended], refused: Refused
+) -> None:
+    (model / "vocab.txt").unlink()
+    if content is not None:
+        (model / "vocab.txt").write_bytes(content)
+    refused(predicted())
 
 
 TOKENIZERS = {
