@@ -23,7 +23,7 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m pytest -q tests/structure
 
 test-device: .venv/ready  ## all models and loops on a pretend accelerator: what forgets to move a tensor fails without a GPU
-	$(PYTEST) tests/system/test_devices.py
+	PYTHONPATH=tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_devices.py
 
 notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outputs
 	$(RUN) -m pytest -q --nbval-lax chapters

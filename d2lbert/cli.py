@@ -62,9 +62,9 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         status = _run()
-    except SystemExit as end:
+    except SystemExit as end:  # a command that was interrupted has said what is left
         # Where a pipe breaks inside a command, Typer exits with status 1.
-        status = BROKEN_PIPE if isinstance(end.__context__, BrokenPipeError) else end.code
+        sys.exit(BROKEN_PIPE if isinstance(end.__context__, BrokenPipeError) else end.code)
     except (CommandLineError, UserError, OSError, RuntimeError, MemoryError) as error:
         status = _complain(error)
     except (typer.Abort, KeyboardInterrupt):

@@ -56,7 +56,8 @@ def place(model: nn.Module, device: torch.device | str | None = None) -> torch.d
     """Move a model to a device, and return the device; None leaves the model where it is."""
     if device is not None:
         model.to(device)
-    return next(model.parameters()).device
+    parameter = next(model.parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device
 
 
 def autocast(device: torch.device | str, precision: str) -> torch.autocast:

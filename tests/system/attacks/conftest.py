@@ -75,8 +75,8 @@ def modes_count() -> None:
         pytest.skip("runs as root, whom modes of files do not bind, and this system cannot drop capabilities")
 
 
-# What pretraining tells of its corpus before it begins.
-_NOTES = re.compile(r"[\d,]+ documents, |no held-out documents: |going on after step ")
+# What a command tells of its data and settings before it begins.
+_NOTES = re.compile(r"note: |[\d,]+ documents, |no held-out documents: |going on after step ")
 
 
 def complaints(ended: Ended) -> list[str]:

@@ -88,7 +88,6 @@ def test_a_signal_at_any_moment_leaves_a_whole_model_or_none(
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="a run does not lock its folder: the second one replaces the model of the first")
 def test_two_runs_into_one_folder(train: Path, root: Path, tmp_path: Path, attack: Attack) -> None:
     """The second begins while the first trains: it ends at once, in one line."""
     waits = "\n".join(

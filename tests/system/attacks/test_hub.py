@@ -115,10 +115,7 @@ def test_an_answer_that_is_no_model(
     assert not list((tmp_path / "cache").rglob("*.incomplete"))
 
 
-BELIEVED = pytest.mark.xfail(strict=True, reason="the first answer is pinned before it is looked at")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=BELIEVED) for name in ("HTML", "nothing", "no length")])
+@pytest.mark.parametrize("name", ["HTML", "nothing", "no length"])
 def test_a_wrong_first_answer_is_asked_for_again(name: str, hub: HostileHub, attack: Attack, tmp_path: Path) -> None:
     environment = {"D2LBERT_HUB": hub.url, "D2LBERT_CACHE": str(tmp_path / "cache"), "D2LBERT_OFFLINE": "0"}
     words = ("predict", "classification", "--model", MODEL, "--text", "good")
@@ -138,7 +135,6 @@ def test_an_address_that_is_none(address: str, attack: Attack, refused: Refused,
     refused(attack("predict", "classification", "--model", MODEL, "--text", "good", environment=environment))
 
 
-@pytest.mark.xfail(strict=True, reason="the address is printed as it was given")
 def test_a_password_is_not_printed(attack: Attack, tmp_path: Path) -> None:
     environment = {"D2LBERT_HUB": "http://me:s3cret@127.0.0.1:1", "D2LBERT_CACHE": str(tmp_path)}
     ended = attack("predict", "classification", "--model", MODEL, "--text", "a", environment=environment)

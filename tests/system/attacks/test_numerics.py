@@ -25,14 +25,7 @@ SMALL = ("--max-length", "24", "--batch-size", "4")
 SENTENCE = "The river runs to the sea. A boat lies at the bank. They waited for the tide.\n"
 
 
-def _known(why: str) -> Any:
-    return pytest.mark.xfail(strict=True, reason=why)
-
-
-LAST_STEP = _known("the step after the last loss is not looked at")
-
-
-@pytest.mark.parametrize("rate", ["1e20", *(pytest.param(rate, marks=LAST_STEP) for rate in ("1e38", "1e300"))])
+@pytest.mark.parametrize("rate", ["1e20", "1e38", "1e300"])
 def test_a_rate_that_ruins_the_last_step(
     rate: str, train: Path, attack: Attack, refused: Refused, tmp_path: Path
 ) -> None:
@@ -54,7 +47,7 @@ def test_a_rate_that_ends_in_nan_over_many_steps(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("size", [1e10, pytest.param(1e18, marks=_known("NaN is printed as if it were JSON"))])
+@pytest.mark.parametrize("size", [1e10, 1e18])
 def test_weights_that_overflow_on_the_way(
     size: float, classifier: Path, tmp_path: Path, attack: Attack, refused: Refused
 ) -> None:
@@ -160,13 +153,9 @@ INPUTS = {
     "no token": ([[]], {}),
     "a row too long": ([[1] * 13], {}),
 }
-UNTIL_INPUTS = [name for name in INPUTS if name != "a row too long"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[_known("an error of PyTorch comes out")] if n in UNTIL_INPUTS else []) for n in INPUTS],
-)
+@pytest.mark.parametrize("name", INPUTS)
 def test_inputs_of_the_python_interface(name: str) -> None:
     ids, more = INPUTS[name]
     if not ids[0]:

@@ -104,16 +104,7 @@ ACCEPTED = {
     "pair": ("csv", "first,second,label\na,b,x\nb,c,y\n"),
     "multiple_choice": ("csv", SWAG + "a,b,c,d,0\na,b,c,d,1\n"),
 }
-UNTIL_READERS = {
-    ("question_answering", "an answer at a place of 5,000 digits"),
-    ("multiple_choice", "a label of 5,000 digits"),
-}
-KNOWN = pytest.mark.xfail(strict=True, reason="int() of 5,000 digits ends in its trace")
-CASES = [
-    pytest.param(task, name, marks=[KNOWN] if (task, name) in UNTIL_READERS else [])
-    for task, cases in REFUSED.items()
-    for name in cases
-]
+CASES = [(task, name) for task, cases in REFUSED.items() for name in cases]
 
 
 def _finetune(attack: Attack, folder: Path, task: str, ending: str, content: str | bytes) -> Ended:

@@ -83,17 +83,6 @@ PACKED = {
     "TSV: a label of 5,000 digits": ("tsv", b"good\t" + DIGITS + b"\n", False),
     "TSV: quotes are literal": ("tsv", b'"a good\tpos\n', True),
 }
-UNTIL_READERS = {
-    "a label of 5,000 digits": "int() of 5,000 digits ends in its trace",
-    "TSV: a label of 5,000 digits": "int() of 5,000 digits ends in its trace",
-    "two columns of one name": "the first of two equal columns is read without a word",
-}
-
-
-def names(cases: dict[str, object]) -> list[object]:
-    """The names of cases, those that are known to fail marked so."""
-    marks = {name: pytest.mark.xfail(strict=True, reason=why) for name, why in UNTIL_READERS.items()}
-    return [pytest.param(name, marks=marks[name]) if name in marks else name for name in cases]
 
 
 @pytest.fixture
@@ -113,14 +102,14 @@ def test_odd_but_right(name: str, evaluated: Callable[..., Ended], accepted: Cal
     accepted(evaluated("csv", ACCEPTED[name]))
 
 
-@pytest.mark.parametrize("name", names({**REFUSED, "two columns of one name": b""}))
+@pytest.mark.parametrize("name", [*REFUSED, "two columns of one name"])
 def test_wrong(name: str, evaluated: Callable[..., Ended], refused: Refused, tmp_path: Path) -> None:
     content = {**REFUSED, "two columns of one name": b"text,text,label\ngood,bad,pos\n"}[name]
     refused(evaluated("csv", content))
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", names(PACKED))
+@pytest.mark.parametrize("name", PACKED)
 def test_packed_and_separated_otherwise(
     name: str, evaluated: Callable[..., Ended], refused: Refused, accepted: Callable[[Ended], None]
 ) -> None:

@@ -97,6 +97,8 @@ def cut(path: Path, lines: int) -> None:
 
 
 def test_a_learning_rate_that_ruins_the_weights_saves_nothing(classifier: Path, table: Path, tmp_path: Path) -> None:
-    command = finetune_command(classifier, table, tmp_path / "out", "--epochs", "1", "--lr", "1e38")
+    command = finetune_command(
+        classifier, table, tmp_path / "out", "--epochs", "1", "--batch-size", "32", "--lr", "1e38"
+    )
     assert re.search(r" became NaN or infinite at step 1: lower the learning rate$", complaint(*command))
     assert not (tmp_path / "out").exists()

@@ -62,6 +62,9 @@ class _Data:
     def __init__(self, *batches: _Batch) -> None:
         self.members = batches
 
+    def check(self) -> None:
+        """There is a batch in every epoch."""
+
     def epoch(self, epoch: int) -> Iterator[tuple[_Batch, Position]]:
         return ((batch, Position(epoch, 0, number + 1)) for number, batch in enumerate(self.members))
 
