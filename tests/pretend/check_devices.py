@@ -1,7 +1,7 @@
 """On an accelerator everything computes what the processor computes, and a tensor that was not moved is noticed.
 
 The accelerator is the pretend one beside this file: no GPU is needed. Each case is a function of a device, run on the
-processor and on the accelerator. PyTorch must meet the device before it computes its first gradient, so these tests have
+processor and on the accelerator. PyTorch must meet the device before its first gradient, so these tests have
 a process of their own (``tests/system/test_devices.py``, ``make test-device``).
 """
 
