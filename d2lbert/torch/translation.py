@@ -208,12 +208,12 @@ def _save(model: Any, optimizer: torch.optim.Optimizer, run: _Run, identity: dic
 
 def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, identity: dict[str, Any]) -> _Run:
     """Restore model, optimiser and random generators to where the run stopped, and return the state of the run."""
-    state = load_checkpoint(folder / _CHECKPOINTS, identity)
-    if state is None:
-        raise UserError(f"there is no checkpoint in {folder}: start the run without resume")
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    return _Run(**state["run"])
+    with load_checkpoint(folder / _CHECKPOINTS, identity) as state:
+        if state is None:
+            raise UserError(f"there is no checkpoint in {folder}: start the run without resume")
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        return _Run(**state["run"])
 
 
 def translate(

@@ -1,4 +1,4 @@
-"""``requirements/lock.txt`` can be installed with every Python that the project supports, its first releases included."""
+"""``requirements/lock.txt`` installs with every Python that the project supports, first releases included."""
 
 from __future__ import annotations
 

@@ -169,6 +169,15 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fraction: float) -> Non
     assert "\n" not in str(caught.value)
 
 
+def test_a_checkpoint_without_a_part_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save = translation.save_checkpoint
+    with monkeypatch.context() as patched:
+        patched.setattr(translation, "save_checkpoint", lambda *run: save(*run[:3], {**run[3], "run": {"steps": 3}}))
+        _train(_model("seq2seq"), folder=tmp_path)
+    with pytest.raises(UserError, match=r"checkpoint-\d+ does not hold the state of this run \(TypeError\)"):
+        _train(_model("seq2seq"), folder=tmp_path, resume=True)
+
+
 def test_what_cannot_be_resumed_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="start the run without resume"):
         _train(_model("seq2seq"), folder=tmp_path, resume=True)

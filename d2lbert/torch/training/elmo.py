@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import asdict, dataclass
@@ -68,11 +69,11 @@ def train_language_model(
     identity = {**asdict(settings), **_identity(model, batches)} if folder is not None else {}
     parts: dict[str, Any] = {"model": model, "optimizer": optimizer}
     done, words, seconds, history = 0, 0, 0.0, []
-    saved = load_checkpoint(folder, identity) if folder is not None else None
-    if saved is not None:
-        for name, part in parts.items():
-            part.load_state_dict(saved[name])
-        done, words, seconds, history = saved["progress"]
+    with load_checkpoint(folder, identity) if folder is not None else contextlib.nullcontext() as saved:
+        if saved is not None:
+            for name, part in parts.items():
+                part.load_state_dict(saved[name])
+            done, words, seconds, history = saved["progress"]
     model.train()
     sums, recent_words, began = [0.0, 0.0], 0, time.perf_counter() - seconds
     with progress_bar(steps, done, progress) as bar:

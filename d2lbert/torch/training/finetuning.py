@@ -102,7 +102,9 @@ def fine_tune(
     identity: dict[str, Any] = {}
     if checkpoint is not None:
         identity = {**asdict(settings), **_identity(model, task, train, dev)}
-        run.restore(load_checkpoint(checkpoint, identity))
+        with load_checkpoint(checkpoint, identity) as saved:
+            if saved is not None:
+                run.restore(saved)
     with progress_bar(run.total_steps, run.step, progress) as bar:
         while len(run.history) < settings.epochs and not (0 < settings.patience <= run.epochs_since_best):
             record = train_epoch(run, bar)
@@ -191,10 +193,8 @@ class Run:
             "step": self.step,
         }
 
-    def restore(self, state: dict[str, Any] | None) -> None:
-        """Load what :meth:`state` returned; None changes nothing."""
-        if state is None:
-            return
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what :meth:`state` returned."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.order.bit_generator.state = json.loads(state["order"])

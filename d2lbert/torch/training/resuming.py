@@ -5,11 +5,12 @@ Only tensors and plain values are stored. They are read with ``weights_only``, s
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,23 @@ def save_checkpoint(
     checkpoints.save(Path(folder), step, write, keep)
 
 
-def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the newest undamaged state, and restore the random generators. Return None if there is no checkpoint.
+@contextlib.contextmanager
+def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
+    """Yield the newest undamaged state, the random generators restored; None if there is no checkpoint.
+
+    The run takes up the state inside the ``with``: what is missing there or does not fit it ends in one line.
 
     Args:
         folder: of all checkpoints of the run.
         settings: as for :func:`save_checkpoint`.
 
     Raises:
-        UserError: all checkpoints are damaged, or they belong to a run with other settings.
+        UserError: all checkpoints are damaged, they belong to a run with other settings, or the state does not fit.
     """
     path = checkpoints.newest(Path(folder))
     if path is None:
-        return None
+        yield None
+        return
     before, now = read_json(path / _SETTINGS_FILE), json.loads(json.dumps(settings))
     for name in {**before, **now}:
         if before.get(name) != now.get(name):
@@ -70,7 +75,7 @@ def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> dict[str, A
     with checkpoints.restoring(path):
         state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
         _restore(state.pop("random"))
-    return state
+        yield state
 
 
 class _RecordingFile(io.BufferedWriter):

@@ -70,6 +70,18 @@ def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.M
     assert len(calls) == 8 + steps - 6  # six steps were saved, the seventh and eighth were lost
 
 
+def test_a_checkpoint_without_a_part_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save = elmo_training.save_checkpoint
+    model, batches = start()
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            elmo_training, "save_checkpoint", lambda *run: save(*run[:3], {"model": run[3]["model"], "progress": []})
+        )
+        train_language_model(model, batches, SETTINGS, folder=tmp_path, progress=False)
+    with pytest.raises(UserError, match=r"checkpoint-\d+ does not hold the state of this run \(KeyError\)"):
+        train_language_model(model, batches, SETTINGS, folder=tmp_path, progress=False)
+
+
 def test_a_foreign_checkpoint_is_one_line_and_a_damaged_one_is_passed_over(tmp_path: Path) -> None:
     model, batches = start()
     train_language_model(model, batches, SETTINGS, tmp_path / "run", progress=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from d2lbert.tasks.tagging import Tagging
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification, BertForTokenClassification
+from d2lbert.torch.training import finetuning
 from d2lbert.torch.training.finetuning import Training, fine_tune
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"])
@@ -49,6 +51,16 @@ def test_a_checkpoint_knows_its_encoder_its_examples_and_its_labels(tmp_path: Pa
         _run(dev=SENTENCES[::-1], checkpoint=tmp_path)
     with pytest.raises(UserError, match="is of another run: labels was"):
         _run(renamed, renamed, task=Classification.of(renamed), checkpoint=tmp_path)
+
+
+def test_a_checkpoint_without_a_part_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(checkpoint=tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(finetuning.Run, "state", lambda run: {"model": run.model.state_dict()})
+        shutil.rmtree(tmp_path)
+        _run(checkpoint=tmp_path)
+    with pytest.raises(UserError, match=r"checkpoint-\d+ does not hold the state of this run \(KeyError\)"):
+        _run(checkpoint=tmp_path)
 
 
 def test_a_score_that_cannot_choose_is_refused_before_the_training(monkeypatch: pytest.MonkeyPatch) -> None:

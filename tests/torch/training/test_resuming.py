@@ -33,9 +33,14 @@ def _draw() -> list[Any]:
     return [torch.rand(3).tolist(), np.random.rand(2).tolist(), np.random.randn(), random.random(), random.gauss(0, 1)]
 
 
+def _load(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    with load_checkpoint(folder, settings) as state:
+        return state
+
+
 def test_a_state_comes_back(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 7, SETTINGS, STATE)
-    found = load_checkpoint(tmp_path, SETTINGS)
+    found = _load(tmp_path, SETTINGS)
     assert found is not None
     assert sorted(found) == sorted(STATE)  # the random states are taken out
     assert found["weights"]["a"].tolist() == [0, 1, 2]
@@ -52,7 +57,7 @@ def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1, SETTINGS, {})
     expected = [_draw(), _draw()]
     assert _draw() not in expected
-    load_checkpoint(tmp_path, SETTINGS)
+    _load(tmp_path, SETTINGS)
     assert [_draw(), _draw()] == expected
 
 
@@ -60,15 +65,15 @@ def test_the_newest_comes_and_few_stay(tmp_path: Path) -> None:
     for step in (1, 2, 3, 10):
         save_checkpoint(tmp_path, step, SETTINGS, {"step": step})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-00000003", "checkpoint-00000010"]
-    assert load_checkpoint(tmp_path, SETTINGS) == {"step": 10}
+    assert _load(tmp_path, SETTINGS) == {"step": 10}
     save_checkpoint(tmp_path, 11, SETTINGS, {"step": 11}, keep=1)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-00000011"]
 
 
 def test_where_there_is_none_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
     before = torch.get_rng_state()
-    assert load_checkpoint(tmp_path, SETTINGS) is None
-    assert load_checkpoint(tmp_path / "not there", SETTINGS) is None
+    assert _load(tmp_path, SETTINGS) is None
+    assert _load(tmp_path / "not there", SETTINGS) is None
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -86,20 +91,20 @@ def test_a_state_of_another_run_is_refused(tmp_path: Path, change: dict[str, Any
     with pytest.raises(
         UserError, match=rf" is of another run: {difference}; give the same, or remove .* to start anew$"
     ):
-        load_checkpoint(tmp_path, {**SETTINGS, **change})
+        _load(tmp_path, {**SETTINGS, **change})
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_setting_that_is_gone_is_a_difference(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1, SETTINGS, STATE)
     with pytest.raises(UserError, match="epochs was 3 and is now None"):
-        load_checkpoint(tmp_path, {name: value for name, value in SETTINGS.items() if name != "epochs"})
+        _load(tmp_path, {name: value for name, value in SETTINGS.items() if name != "epochs"})
 
 
 def test_settings_are_compared_as_json(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1, {"labels": ("no", "yes")}, {"step": 1})
     for labels in (("no", "yes"), ["no", "yes"]):
-        assert load_checkpoint(tmp_path, {"labels": labels}) == {"step": 1}
+        assert _load(tmp_path, {"labels": labels}) == {"step": 1}
 
 
 def test_damaged_states_are_passed_over_and_none_left_is_one_line(tmp_path: Path) -> None:
@@ -107,10 +112,10 @@ def test_damaged_states_are_passed_over_and_none_left_is_one_line(tmp_path: Path
         save_checkpoint(tmp_path, step, SETTINGS, {"step": step})
     (tmp_path / "checkpoint-00000002" / "state.pt").write_bytes(b"")
     with pytest.warns(DamagedCheckpointWarning):
-        assert load_checkpoint(tmp_path, SETTINGS) == {"step": 1}
+        assert _load(tmp_path, SETTINGS) == {"step": 1}
     (tmp_path / "checkpoint-00000001" / "settings.json").write_text("{}")
     with pytest.warns(DamagedCheckpointWarning), pytest.raises(UserError, match=r"is damaged: remove .* to start anew"):
-        load_checkpoint(tmp_path, SETTINGS)
+        _load(tmp_path, SETTINGS)
 
 
 class _Code:
@@ -123,7 +128,7 @@ class _Code:
 def test_code_in_a_file_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_checkpoint(tmp_path, 1, SETTINGS, {"code": _Code()})
     with pytest.raises(UserError, match=r"does not hold the state of this run \(UnpicklingError\)"):
-        load_checkpoint(tmp_path, SETTINGS)
+        _load(tmp_path, SETTINGS)
     assert "printed" not in capsys.readouterr().out
 
 
@@ -141,7 +146,7 @@ def test_a_state_that_was_made_up_is_one_line(tmp_path: Path, content: bytes | s
 
     checkpoints.save(tmp_path, 1, write, keep=1)
     with pytest.raises(UserError, match="does not hold the state of this run") as caught:
-        load_checkpoint(tmp_path, SETTINGS)
+        _load(tmp_path, SETTINGS)
     assert "\n" not in str(caught.value)
 
 
@@ -159,7 +164,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_state_before(tmp_path: Path, lim
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     assert [path.name for path in tmp_path.glob("*checkpoint*")] == ["checkpoint-00000001"]
-    found = load_checkpoint(tmp_path, SETTINGS)
+    found = _load(tmp_path, SETTINGS)
     assert found is not None
     assert found["step"] == 1
 
