@@ -38,6 +38,16 @@ class CorpusSource:
         """Whether the corpus is already a folder of shards."""
         return len(self.paths) == 1 and (Path(self.paths[0]) / INDEX_FILE).is_file()
 
+    def check_vocabulary(self) -> None:
+        """Refuse a vocabulary beside a corpus that was prepared with its own.
+
+        Raises:
+            UserError: there is one, or ``--cased``.
+        """
+        for name, given in (("--vocab", self.vocab is not None), ("--cased", self.cased)):
+            if self.prepared and given:
+                raise UserError(f"{name}: {self.paths[0]} is prepared, with its own vocabulary: leave {name} out")
+
     def shards(self, folder: Path) -> TokenShards:
         """Return the shards of the corpus in a folder: those that are there, or new ones.
 

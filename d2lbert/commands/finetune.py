@@ -109,8 +109,9 @@ def finetune(
 def _summary(settings: Training, examples: int) -> str:
     """Return the settings that suit the number of examples, and how to choose others, in one line."""
     epochs = "1 epoch" if settings.epochs == 1 else f"{settings.epochs} epochs"
+    counted = "1 example" if examples == 1 else f"{examples:,} examples"
     return (
-        f"{examples:,} examples: {epochs} of batches of {settings.batch_size}, learning rate "
+        f"{counted}: {epochs} of batches of {settings.batch_size}, learning rate "
         f"{settings.learning_rate:g}; --epochs, --batch-size and --lr choose others"
     )
 

@@ -146,6 +146,7 @@ def pretrain(
     kind = _kind(model)
     sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
     source = CorpusSource([*corpus, *(more or [])], vocab, vocab_size, cased, preparation, workers, _engine(engine))
+    source.check_vocabulary()
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others may already see its files in out
     with held(out) if first else contextlib.nullcontext():
         if first and not resume:

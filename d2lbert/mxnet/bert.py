@@ -18,7 +18,7 @@ from mxnet.gluon import nn
 from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, same_sequence
-from d2lbert.mxnet.blocks import Block
+from d2lbert.mxnet.blocks import Block, Embedding
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
 from d2lbert.mxnet.folder import HuggingFaceFolder, load_named, named_arrays
 from d2lbert.outputs import BertOutput, Rows
@@ -32,9 +32,9 @@ class BertEmbeddings(Block):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.word = Embedding(config.vocab_size, config.hidden_size)
+        self.position = Embedding(config.max_position_embeddings, config.hidden_size)
+        self.segment = Embedding(config.type_vocab_size, config.hidden_size)
         self.norm = nn.LayerNorm(epsilon=config.layer_norm_eps, in_channels=config.hidden_size)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 

@@ -13,6 +13,8 @@ from typing import Any, TypeGuard
 
 from mxnet import gluon, nd, sym
 
+from d2lbert.errors import UserError
+
 
 class Block(gluon.HybridBlock):
     """A ``HybridBlock`` that also takes keyword arguments, as PyTorch's modules do."""
@@ -33,6 +35,23 @@ class Block(gluon.HybridBlock):
         for hook in self._forward_hooks.values():
             hook(self, args, output)
         return output
+
+
+class Embedding(gluon.nn.Embedding):
+    """A table of vectors that refuses ids outside it. MXNet itself takes the first or the last row for them."""
+
+    def forward(self, ids: Any) -> Any:
+        """Map ids of any shape to their vectors, with one dimension more. The ids of a recorded graph are not checked.
+
+        Raises:
+            UserError: an id is outside the table.
+        """
+        if is_array(ids):
+            rows = self.weight.shape[0]
+            for number in (int(ids.min().asscalar()), int(ids.max().asscalar())):
+                if not 0 <= number < rows:
+                    raise UserError(f"id {number} is not from 0 to {rows - 1}, the rows of its embeddings")
+        return super().forward(ids)
 
 
 def is_array(x: Any) -> TypeGuard[Any]:

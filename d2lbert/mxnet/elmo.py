@@ -17,6 +17,7 @@ from mxnet import gluon, nd
 from mxnet.gluon import nn
 
 from d2lbert.config.elmo import ElmoConfig
+from d2lbert.mxnet.blocks import Embedding
 from d2lbert.outputs import ElmoOutput
 from d2lbert.text.characters import WordCharacters
 
@@ -42,7 +43,7 @@ class CharacterCnn(gluon.Block):
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
-        self.characters = nn.Embedding(config.num_characters, config.char_embedding_size)
+        self.characters = Embedding(config.num_characters, config.char_embedding_size)
         self.convolutions, self.highways = nn.Sequential(), nn.Sequential()
         for width, number in config.filters:
             self.convolutions.add(nn.Conv1D(number, width, in_channels=config.char_embedding_size))

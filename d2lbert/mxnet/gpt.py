@@ -22,7 +22,7 @@ from mxnet.gluon import nn
 from d2lbert.config.gpt import GptConfig, Sampling
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor, causal_mask, same_sequence
-from d2lbert.mxnet.blocks import Block, shared_names
+from d2lbert.mxnet.blocks import Block, Embedding, shared_names
 from d2lbert.mxnet.encoder import TransformerEncoder, initialize
 from d2lbert.mxnet.folder import HuggingFaceFolder
 from d2lbert.mxnet.generation import next_token_distribution
@@ -37,8 +37,8 @@ class GptEmbeddings(Block):
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
-        self.word = nn.Embedding(config.vocab_size, config.n_embd)
-        self.position = nn.Embedding(config.n_positions, config.n_embd)
+        self.word = Embedding(config.vocab_size, config.n_embd)
+        self.position = Embedding(config.n_positions, config.n_embd)
         self.dropout = nn.Dropout(config.embd_pdrop)
 
     def hybrid_forward(self, F: ModuleType, token_ids: Tensor, position_ids: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from mxnet.gluon import nn
 
 from d2lbert.config.translation import Seq2SeqConfig
 from d2lbert.mxnet.attention import AdditiveAttention, DotProductAttention, Tensor
+from d2lbert.mxnet.blocks import Embedding
 from d2lbert.mxnet.folder import load_model, save_model
 from d2lbert.outputs import Seq2SeqOutput
 
@@ -123,8 +124,8 @@ class Seq2Seq(gluon.Block):
         self.config = config
         embedded, hidden, layers = config.embedding_size, config.hidden_size, config.num_hidden_layers
         rate = config.hidden_dropout_prob
-        self.source_embedding = nn.Embedding(config.source_vocab_size, embedded)
-        self.target_embedding = nn.Embedding(config.target_vocab_size, embedded)
+        self.source_embedding = Embedding(config.source_vocab_size, embedded)
+        self.target_embedding = Embedding(config.target_vocab_size, embedded)
         one_way = hidden // 2 if config.bidirectional else hidden
         self.encoder = _RecurrentLayers(config.cell, embedded, one_way, layers, rate, config.bidirectional)
         self.decoder = _RecurrentLayers(config.cell, embedded + hidden, hidden, layers, rate)

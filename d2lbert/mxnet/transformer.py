@@ -14,7 +14,7 @@ from mxnet.gluon import nn
 from d2lbert.config.translation import TransformerConfig
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor
-from d2lbert.mxnet.blocks import Block
+from d2lbert.mxnet.blocks import Block, Embedding
 from d2lbert.mxnet.decoder import TransformerDecoder
 from d2lbert.mxnet.encoder import SinusoidalPositions, TransformerEncoder
 from d2lbert.mxnet.folder import load_model, save_model
@@ -33,11 +33,11 @@ class Transformer(Block):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.target_embedding = nn.Embedding(config.target_vocab_size, config.hidden_size)
+        self.target_embedding = Embedding(config.target_vocab_size, config.hidden_size)
         if config.share_embeddings:
             self.source_embedding = self.target_embedding
         else:
-            self.source_embedding = nn.Embedding(config.source_vocab_size, config.hidden_size)
+            self.source_embedding = Embedding(config.source_vocab_size, config.hidden_size)
         self.positions = SinusoidalPositions(
             config.hidden_size, config.max_position_embeddings, config.hidden_dropout_prob
         )
@@ -85,7 +85,7 @@ class Transformer(Block):
         x = self._embed(self.source_embedding, source_ids)
         return self.encoder(x, source_mask, output_hidden_states, output_attentions)
 
-    def _embed(self, embedding: nn.Embedding, token_ids: Tensor) -> Tensor:
+    def _embed(self, embedding: Embedding, token_ids: Tensor) -> Tensor:
         """Embed (B, L) ids at positions 0, 1, 2, ...: (B, L, D)."""
         length, longest = token_ids.shape[1], self.config.max_position_embeddings
         if length > longest:

@@ -12,7 +12,8 @@ pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=I
 
 from mxnet import gluon, nd, sym
 
-from d2lbert.mxnet.blocks import Block, is_array, operations, shared_names
+from d2lbert import UserError
+from d2lbert.mxnet.blocks import Block, Embedding, is_array, operations, shared_names
 
 
 class _Weighted(Block):
@@ -81,3 +82,13 @@ def test_shared_names_are_those_of_torch_and_name_a_parameter_once() -> None:
     found = shared_names(_Tied())
     assert sorted(found) == ["embedding.weight", "norm.bias", "norm.weight"]
     assert found["norm.weight"].name.endswith("gamma")
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_an_id_outside_its_table_is_refused(wrong: int) -> None:
+    table = Embedding(3, 2)
+    table.initialize()
+    rows = table(nd.array([[0, 2]], dtype="int32")).asnumpy()
+    np.testing.assert_array_equal(rows[0], table.weight.data().asnumpy()[[0, 2]])
+    with pytest.raises(UserError, match=f"id {wrong} is not from 0 to 2, the rows of its embeddings"):
+        table(nd.array([[0, wrong]], dtype="int32"))

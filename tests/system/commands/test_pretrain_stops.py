@@ -59,6 +59,15 @@ def _content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_a_vocabulary_beside_a_prepared_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
+    shards = tmp_path / "shards"
+    _succeeded(*_command(corpus, shards, "--prepare"))
+    line = _refused(*_command(shards, tmp_path / "out", "--vocab", str(shards / "vocab.txt")))
+    assert line == f"d2lbert: --vocab: {shards} is prepared, with its own vocabulary: leave --vocab out"
+    assert "leave --cased out" in _refused(*_command(shards, tmp_path / "out", "--cased"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_held_out_part_without_pairs_is_refused_before_the_first_step(corpus: Path, tmp_path: Path) -> None:
     """One document is held out: nothing could be its wrong neighbour. What is prepared stays, and is used."""
     out = tmp_path / "out"
