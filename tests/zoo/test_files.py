@@ -105,6 +105,7 @@ def test_the_folder_is_one_of_hugging_face(hub: Hub) -> None:
 
 def test_the_real_sizes_of_the_smallest(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     (entry,) = (entry for entry in zoo_table._read(zoo_table.home() / "zoo.toml") if entry.label == TINY)
+    entry = dataclasses.replace(entry, sha256={})  # the files of this hub are not the published ones
     monkeypatch.setattr(zoo_table, "entries", lambda: (entry,))
     reference = reference_model(entry)
     publish(hub, entry, state_of(reference, gamma=True, prefix=True))
