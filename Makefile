@@ -23,8 +23,8 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m pytest -q tests/structure
 
 test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator: what forgets to move a tensor fails without a GPU
-	PYTHONPATH=tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_devices.py
-	PYTHONPATH=tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
+	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_devices.py
+	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
 
 notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outputs
 	$(RUN) -m pytest -q --nbval-lax chapters
