@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book test quick check test-device notebooks bench glue soak mutants clean
+.PHONY: book test quick check test-device gpu notebooks bench glue soak mutants clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -25,6 +25,10 @@ check: .venv/ready  ## style, types, structure: a minute
 test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator: what forgets to move a tensor fails without a GPU
 	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_devices.py
 	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
+
+gpu: .venv/ready  ## on a machine with a GPU: how much of it pretraining uses, then every chapter at its full size; writes results/
+	$(RUN) -m benchmarks.pretraining.gpu
+	$(RUN) tools/build_book.py --profile full
 
 notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outputs
 	$(RUN) -m pytest -q --nbval-lax chapters
