@@ -69,7 +69,7 @@ def prose_problems(notebook: nbformat.NotebookNode) -> list[str]:
         problems.append(f"{len(titles)} titles, not 1")
     words = len(re.findall(r"[A-Za-z]{2,}|\b[aI]\b", re.sub(r"\$[^$]*\$", "", text)))
     if not 1200 <= words <= 2700:
-        problems.append(f"{words} words, not 1,200 to 2,500")
+        problems.append(f"{words} words, not 1,200 to 2,700")
     exercises = len(re.findall(r"^\*\*(?:Exercise )?\d+\.", text, flags=re.MULTILINE))
     coded = len([cell for cell in code(notebook) if "check" in tags(cell)])
     folded = text.count("<details>")
