@@ -1,7 +1,7 @@
 """Make the pages "From slide to page": one for each slide deck that the book grew from.
 
-``chapters/decks/<deck>.md`` holds the words of a page and a line that names its table, ``<deck>.toml``. That file has one
-``[[row]]`` for each thing that a slide shows, in the order of the slides:
+``chapters/decks/<deck>.md`` holds the words of a page and a line that names its table, ``<deck>.toml``. That file has
+one ``[[row]]`` for each thing that a slide shows, in the order of the slides:
 
 * ``slide``: the slide's title; ``says``: what it says.
 * ``where``: links, each ``part/chapter#heading``; or ``to_come``: what the book does not have yet.
@@ -103,7 +103,7 @@ def table(deck: list[dict[str, Any]]) -> str:
     """Return the Markdown table of a deck."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     for row in deck:
-        links = "; ".join(_link(target) for target in row["where"]) if "where" in row else f"*to come* ({row['to_come']})"
+        links = "; ".join(_link(target) for target in row.get("where", [])) or f"*to come* ({row['to_come']})"
         ours = _ENTRY.sub(lambda match: _shown(entry(match[1], match[2]), match[3]), row.get("ours", ""))
         cells = [row["slide"], row["says"], links, row.get("number", ""), ours]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

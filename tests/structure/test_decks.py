@@ -35,7 +35,8 @@ def test_only_deployment_is_to_come() -> None:
 
 @pytest.mark.parametrize("page", sorted(DECKS.glob("*.md")), ids=lambda page: page.stem)
 def test_page_cites_what_is_in_the_references_and_links_to_what_is_there(page: Path) -> None:
-    keys = set(re.findall(r"^@\w+\{([^,]+),", (ROOT / "references.bib").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    references = (ROOT / "references.bib").read_text(encoding="utf-8")
+    keys = set(re.findall(r"^@\w+\{([^,]+),", references, flags=re.MULTILINE))
     text = page_text(page)
     cited = {key for group in re.findall(r"\{cite\}`([^`]+)`", text) for key in group.split(",")}
     assert cited <= keys
@@ -63,7 +64,8 @@ def test_bad_row_is_seen(change: dict[str, Any], problem: str) -> None:
 
 
 def test_row_becomes_a_line_with_numbers_and_links() -> None:
-    row = GOOD | {"says": "a | b", "number": "110M", "ours": "{parameters:base}; {elmo/language_model:elmo.forward|.0f}"}
+    numbers = "{parameters:base}; {elmo/language_model:elmo.forward|.0f}"
+    row = GOOD | {"says": "a | b", "number": "110M", "ours": numbers}
     link = "[BERT: Exercises](../bert/bert.ipynb#exercises)"
     perplexity = entry("elmo/language_model", "elmo.forward")
     last = table([row]).splitlines()[-1]
