@@ -30,7 +30,7 @@ from d2lbert.torch.encoder import count_parameters
 ROOT = Path(__file__).resolve().parent.parent
 DECKS = ROOT / "chapters" / "decks"
 TABLE = re.compile(r"^<!-- table of (\w+\.toml) -->$", flags=re.MULTILINE)
-COLUMNS = ("slide", "what it says", "in the book", "the slide's number", "ours")
+COLUMNS = ("slide, and what it says", "in the book", "the slide's number", "ours")
 KEYS = {"slide", "says", "where", "to_come", "number", "ours"}
 _ENTRY = re.compile(r"\{([\w/]+):([^}|]+)(?:\|([^}]+))?\}")
 
@@ -105,7 +105,7 @@ def table(deck: list[dict[str, Any]]) -> str:
     for row in deck:
         links = "; ".join(_link(target) for target in row.get("where", [])) or f"*to come* ({row['to_come']})"
         ours = _ENTRY.sub(lambda match: _shown(entry(match[1], match[2]), match[3]), row.get("ours", ""))
-        cells = [row["slide"], row["says"], links, row.get("number", ""), ours]
+        cells = [f"**{row['slide']}** {row['says']}", links, row.get("number", "–"), ours or "–"]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
@@ -114,7 +114,7 @@ def _link(target: str) -> str:
     name, _, heading = target.partition("#")
     suffix = ".ipynb" if (ROOT / "chapters" / f"{name}.ipynb").is_file() else ".md"
     title = headings(name)[0]
-    return f"[{title}: {heading}](../{name}{suffix}#{slug(heading)})"
+    return f"[{title}, *{heading}*](../{name}{suffix}#{slug(heading)})"
 
 
 def slug(heading: str) -> str:

@@ -66,15 +66,15 @@ def test_bad_row_is_seen(change: dict[str, Any], problem: str) -> None:
 def test_row_becomes_a_line_with_numbers_and_links() -> None:
     numbers = "{parameters:base}; {elmo/language_model:elmo.forward|.0f}"
     row = GOOD | {"says": "a | b", "number": "110M", "ours": numbers}
-    link = "[BERT: Exercises](../bert/bert.ipynb#exercises)"
+    link = "[BERT, *Exercises*](../bert/bert.ipynb#exercises)"
     perplexity = entry("elmo/language_model", "elmo.forward")
     last = table([row]).splitlines()[-1]
-    assert last == f"| BERT | a \\| b | {link} | 110M | 109,482,240; {perplexity:.0f} |"
+    assert last == f"| **BERT** a \\| b | {link} | 110M | 109,482,240; {perplexity:.0f} |"
     accuracy = entry("finetuning/sst2", "accuracy")
     last = table([row | {"ours": "{finetuning/sst2:accuracy}"}]).splitlines()[-1]
     assert last.endswith(f"| {100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f} |")
     late = {"slide": "TVM", "says": "fast", "to_come": "deployment: compilers"}
-    assert table([late]).splitlines()[-1] == "| TVM | fast | *to come* (deployment: compilers) |  |  |"
+    assert table([late]).splitlines()[-1] == "| **TVM** fast | *to come* (deployment: compilers) | – | – |"
 
 
 def test_anchor_is_that_of_the_site() -> None:
