@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from deck_pages import write_pages
 from run_notebook import Run, execute
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +43,7 @@ def run_chapters(profile: str | None) -> list[Run]:
 
 
 def build_site(runs: list[Run]) -> int:
-    """Lay out the executed copies beside the static pages and run Jupyter Book on them; return its status."""
+    """Lay out the executed copies beside the other pages and run Jupyter Book on them; return its status."""
     source = BUILD / "source"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
@@ -51,6 +52,7 @@ def build_site(runs: list[Run]) -> int:
             shutil.copytree(ROOT / name, source / name)
         else:
             shutil.copy2(ROOT / name, source / name)
+    write_pages(source)
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(run.executed, source / run.path)

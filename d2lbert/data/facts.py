@@ -80,26 +80,34 @@ def _talk(context: str, question: str, answer: str) -> Question:
     return Question(question, context, (Answer(answer, context.index(answer)),))
 
 
+# The texts and questions of five slides, word for word. The text on NUS is Wikipedia's (CC BY-SA).
 _NUS = (
-    "The National University of Singapore, NUS for short, is the national research university of Singapore. It was "
-    "founded in 1905 as a government medical school, which makes it the oldest institution of higher education in the "
-    "country."
+    "The National University of Singapore (NUS) is the national research university of Singapore. Founded in 1905 as "
+    "the Straits Settlements and Federated Malay States Government Medical School, NUS is the oldest higher education "
+    "institution in Singapore. It is consistently ranked within the top 20 universities in the world and is considered "
+    "to be the best university in the Asia-Pacific. NUS is a comprehensive research university, offering a wide range "
+    "of disciplines, including the sciences, medicine and dentistry, design and environment, law, arts and social "
+    "sciences, engineering, business, computing and music at both the undergraduate and postgraduate levels."
+)
+_DISCIPLINES = (
+    "sciences, medicine and dentistry, design and environment, law, arts and social sciences, engineering, business, "
+    "computing and music"
 )
 _BERT = (
-    "BERT was published in two sizes. BERT-base has 12 layers and 110 million parameters. BERT-large has 24 layers and "
-    "340 million parameters, and needs a larger machine."
+    "BERT-large is really big... it has 24 layers and an embedding size of 1,024, for a total of 340M parameters! "
+    "Altogether it is 1.34GB, so expect it to take a couple minutes to download to your Colab instance."
 )
 _GLUONNLP = (
-    "GluonNLP is a toolkit for natural language processing. It was built on MXNet and offers trained models, data sets "
-    "and scripts. Its authors wanted to make published results easy to repeat."
+    "GluonNLP provides implementations of the state-of-the-art (SOTA) deep learning models in NLP, and build blocks "
+    "for text data pipelines and models. It is designed for engineers, researchers, and students to fast prototype "
+    "research ideas and products based on these models."
 )
 TALKS = (
     _talk("AMLC 2019 is held in Seattle.", "Where is AMLC held?", "Seattle"),
-    _talk(_NUS, "When was NUS founded?", "1905"),
-    _talk(_NUS, "What is NUS?", "the national research university of Singapore"),
-    _talk(_BERT, "How many parameters does BERT-large have?", "340 million"),
-    _talk(_GLUONNLP, "What was GluonNLP built on?", "MXNet"),
-    _talk(_GLUONNLP, "What did the authors of GluonNLP want?", "to make published results easy to repeat"),
+    _talk(_NUS, "What can we learn in NUS?", _DISCIPLINES),
+    _talk(_NUS, "What does NUS mean?", "National University of Singapore"),
+    _talk(_BERT, "How many parameters does BERT-large have?", "340M"),
+    _talk(_GLUONNLP, "Who shall use GluonNLP?", "engineers, researchers, and students"),
 )
 
 # What a misleading sentence says in place of the question word.

@@ -10,14 +10,24 @@ from d2lbert.data.facts import TALKS, generate_facts, mislead
 
 
 def test_answers_stand_where_they_should() -> None:
-    questions = [*generate_facts(200, np.random.default_rng(1)), *TALKS]
-    for question in questions:
+    questions = generate_facts(200, np.random.default_rng(1))
+    for question in [*questions, *TALKS]:
         for answer in question.answers or ():
             assert question.context[answer.start :].startswith(answer.text)
-        assert question.context.count(". ") <= 2
+    assert all(question.context.count(". ") <= 2 for question in questions)
     impossible = [question for question in questions if question.answers == ()]
     assert 30 < len(impossible) < 70
     assert {question.answers for question in generate_facts(20, np.random.default_rng(1), unanswerable=1)} == {()}
+
+
+def test_talks_are_asked_in_their_own_words() -> None:
+    assert {question.question: (question.answers or ())[0].text.split(",")[0] for question in TALKS} == {
+        "Where is AMLC held?": "Seattle",
+        "What can we learn in NUS?": "sciences",
+        "What does NUS mean?": "National University of Singapore",
+        "How many parameters does BERT-large have?": "340M",
+        "Who shall use GluonNLP?": "engineers",
+    }
 
 
 def test_no_text_has_two_sentences_of_one_kind() -> None:

@@ -14,6 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").rglob("*.ipynb"))
+PAGES = sorted((ROOT / "chapters").rglob("*.md"))
 
 
 def _keys() -> set[str]:
@@ -31,8 +32,8 @@ def test_chapter(path: Path) -> None:
 def test_table_of_contents_names_every_chapter_once() -> None:
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text())
     files = [chapter["file"] for part in contents["parts"] for chapter in part["chapters"]]
-    assert sorted(f"{name}.ipynb" for name in files if name.startswith("chapters/")) == sorted(
-        str(path.relative_to(ROOT)) for path in CHAPTERS
+    assert sorted(name for name in files if name.startswith("chapters/")) == sorted(
+        str(path.relative_to(ROOT).with_suffix("")) for path in CHAPTERS + PAGES
     )
     assert len(files) == len(set(files))
 

@@ -16,8 +16,8 @@ from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.training.evaluation import predict
 from d2lbert.torch.training.finetuning import Training, fine_tune
 
-ANNOUNCED = "The processor was announced in San Jose at the Intel Developer Forum ."
-UNVEILED = "The new processor was unveiled at the Intel Developer Forum 2003 in San Jose , Calif ."
+ANNOUNCED = "The processor was announced in San Jose at the Forum."
+UNVEILED = "The processor was unveiled at the Forum in San Jose."
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from browser import CHROMIUM, DRIVER, chromium, inspect, served
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from d2lbert import plots
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
@@ -87,6 +90,22 @@ def test_dark_mode_can_be_chosen(driver: webdriver.Chrome, site: Path) -> None:
             driver.execute_script("arguments[0].click()", button)
             seen.add(driver.execute_script(script))
         assert seen == {"light", "dark"}
+
+
+def test_attention_is_shown_for_the_word_that_is_pointed_at(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    weights = np.zeros((1, 2, 3, 3))
+    weights[0, 0] = np.eye(3)
+    weights[0, 1, :, 2] = 1
+    view = plots.AttentionView(["the", "cat", "sat"], weights, caption="a toy")
+    (tmp_path / "page.html").write_text(GOOD.replace("<p>Hello</p>", view.html))
+    with served(tmp_path) as address:
+        assert inspect(driver, f"{address}/page.html") == []
+        told = driver.find_element(By.CSS_SELECTOR, "figure p")
+        assert told.text.startswith("the looks at the (100 %)")
+        driver.execute_script("arguments[0].focus()", driver.find_elements(By.CSS_SELECTOR, "button")[1])
+        assert told.text.startswith("cat looks at cat (100 %)")
+        Select(driver.find_elements(By.CSS_SELECTOR, "select")[1]).select_by_visible_text("1")
+        assert told.text.startswith("cat looks at sat (100 %)")
 
 
 @pytest.mark.parametrize(
