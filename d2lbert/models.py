@@ -46,8 +46,8 @@ def get_model(
         path: a model folder to use instead of the named one.
 
     Returns:
-        a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, a ``Gpt`` with
-        a ``ByteLevel``, or an ``Elmo`` with a ``WordCharacters``.
+        a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, a ``Gpt``
+        with a ``ByteLevel``, or an ``Elmo`` with a ``WordCharacters``.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the

@@ -113,12 +113,12 @@ def test_content_settles_where_gzip_packs_otherwise(
     content = hashlib.sha256(FIRST).hexdigest()
     describe(tmp_path / "home", url, PACKED, f'{{ by = "packed" }}\nunpacked_sha256 = "{content}"')
     (served / "original.tsv").write_bytes(FIRST)
-    otherwise = gzip.compress(FIRST, 1, mtime=5)
+    otherwise, another = gzip.compress(FIRST, 1, mtime=5), gzip.compress(WHOLE)
     monkeypatch.setattr(gzip, "compress", lambda *arguments, **options: otherwise)
     folder = data.fetch("tiny")
     assert (folder / "train.tsv").read_bytes() == otherwise != PACKED
     (served / "original.tsv").unlink()
     assert data.fetch("tiny") == folder  # nothing is fetched again
-    (folder / "train.tsv").write_bytes(gzip.compress(WHOLE))
+    (folder / "train.tsv").write_bytes(another)
     with pytest.raises(UserError, match="answered 404"):
         data.fetch("tiny")
