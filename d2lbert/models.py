@@ -9,7 +9,6 @@ from typing import Any
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.config.gpt import GptConfig
-from d2lbert.config.relatives import AlbertConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
 from d2lbert.text import ByteLevel, Tokenizer, Unigram, WordPiece
@@ -71,7 +70,8 @@ def get_model(
     model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
     if pretrained:
         _warn_of_head(folder)
-    return model, tokenizer_of(folder, model.config)
+    tokenizer = _gpt_tokenizer(folder, model.config) if kind == "gpt2" else tokenizer_of(folder, model.config)
+    return model, tokenizer
 
 
 def _check_files(folder: Path, weights: bool) -> None:
@@ -102,19 +102,22 @@ def _warn_of_head(folder: Path) -> None:
         )
 
 
-def tokenizer_of(folder: Path, config: BertConfig | GptConfig) -> Tokenizer | ByteLevel:
-    """Return the tokenizer of a model folder. A GPT that was trained here has one of BERT, the released ones their own.
+def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
+    """Return the tokenizer of the folder of an encoder.
 
     Raises:
         UserError: the tokenizer is missing or damaged, or its vocabulary does not fit the model's embeddings.
     """
-    tokenizer: Tokenizer | ByteLevel
-    if isinstance(config, GptConfig) and not (folder / "vocab.txt").is_file():
-        tokenizer = ByteLevel.from_pretrained(folder)
-    elif isinstance(config, AlbertConfig):
-        tokenizer = Unigram.from_pretrained(folder)
-    else:
-        tokenizer = WordPiece.from_pretrained(folder)
+    kind = Unigram if config.model_type == "albert" else WordPiece
+    tokenizer = kind.from_pretrained(folder)
+    check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
+    return tokenizer
+
+
+def _gpt_tokenizer(folder: Path, config: GptConfig) -> WordPiece | ByteLevel:
+    """Return the tokenizer of the folder of a GPT: one of BERT where it was trained here, else GPT-2's own."""
+    kind = WordPiece if (folder / "vocab.txt").is_file() else ByteLevel
+    tokenizer = kind.from_pretrained(folder)
     check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
     return tokenizer
 
@@ -129,11 +132,11 @@ def tokenizer_of_name(name: str) -> Tokenizer:
     folder = locate(name)
     if not (folder / CONFIG_FILE).is_file():
         raise UserError(f"{name} has no tokenizer of pieces: choose a BERT, or one of its relatives")
-    config = CONFIGS.get(str(read_json(folder / CONFIG_FILE).get("model_type", "bert")), BertConfig)
-    tokenizer = tokenizer_of(folder, config.from_json(folder / CONFIG_FILE))
-    if config is GptConfig or isinstance(tokenizer, ByteLevel):
+    kind = CONFIGS.get(str(read_json(folder / CONFIG_FILE).get("model_type", "bert")), BertConfig)
+    config = kind.from_json(folder / CONFIG_FILE)
+    if isinstance(config, GptConfig):
         raise UserError(f"{name} is a GPT, which is no encoder: choose a BERT, or one of its relatives")
-    return tokenizer
+    return tokenizer_of(folder, config)
 
 
 def _encoder_class(kind: str, edition: str) -> Any:
