@@ -8,9 +8,10 @@ from typing import Any
 
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.elmo import ElmoConfig
+from d2lbert.config.gpt import GptConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
-from d2lbert.text import Tokenizer, Unigram, WordPiece
+from d2lbert.text import ByteLevel, Tokenizer, Unigram, WordPiece
 from d2lbert.text.characters import WordCharacters
 from d2lbert.text.unigram import TOKENIZER_FILE
 from d2lbert.text.vocab import check_vocabulary
@@ -44,8 +45,8 @@ def get_model(
         path: a model folder to use instead of the named one.
 
     Returns:
-        a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, or an
-        ``Elmo`` with a ``WordCharacters``.
+        a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, a ``Gpt``
+        with a ``ByteLevel``, or an ``Elmo`` with a ``WordCharacters``.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the
@@ -69,7 +70,8 @@ def get_model(
     model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
     if pretrained:
         _warn_of_head(folder)
-    return model, tokenizer_of(folder, model.config)
+    tokenizer = _gpt_tokenizer(folder, model.config) if kind == "gpt2" else tokenizer_of(folder, model.config)
+    return model, tokenizer
 
 
 def _check_files(folder: Path, weights: bool) -> None:
@@ -81,7 +83,7 @@ def _check_files(folder: Path, weights: bool) -> None:
     vocabularies = ("vocab.txt", TOKENIZER_FILE)
     lacks = [name for name in (CONFIG_FILE, *([WEIGHTS_FILE] if weights else [])) if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in vocabularies):
-        lacks.append(f"{vocabularies[0]} (of an ALBERT, {vocabularies[1]})")
+        lacks.append(f"{vocabularies[0]} (of an ALBERT or GPT-2, {vocabularies[1]})")
     if lacks:
         raise UserError(f"{folder} lacks {' and '.join(lacks)}: give a whole model folder")
 
@@ -101,7 +103,7 @@ def _warn_of_head(folder: Path) -> None:
 
 
 def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
-    """Return the tokenizer of a model folder.
+    """Return the tokenizer of the folder of an encoder.
 
     Raises:
         UserError: the tokenizer is missing or damaged, or its vocabulary does not fit the model's embeddings.
@@ -112,21 +114,35 @@ def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
     return tokenizer
 
 
+def _gpt_tokenizer(folder: Path, config: GptConfig) -> WordPiece | ByteLevel:
+    """Return the tokenizer of the folder of a GPT: one of BERT where it was trained here, else GPT-2's own."""
+    kind = WordPiece if (folder / "vocab.txt").is_file() else ByteLevel
+    tokenizer = kind.from_pretrained(folder)
+    check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
+    return tokenizer
+
+
 def tokenizer_of_name(name: str) -> Tokenizer:
-    """Return the tokenizer of a model, given by its folder or its name.
+    """Return the tokenizer of an encoder, given by its folder or its name.
 
     Raises:
-        UserError: as :func:`d2lbert.zoo.folders.locate`; the model has no tokenizer, as ELMo, or a damaged one.
+        UserError: as :func:`d2lbert.zoo.folders.locate`; the model has no tokenizer, as ELMo, or a damaged one, or is
+            no encoder, as GPT.
     """
     folder = locate(name)
     if not (folder / CONFIG_FILE).is_file():
         raise UserError(f"{name} has no tokenizer of pieces: choose a BERT, or one of its relatives")
-    config = CONFIGS.get(str(read_json(folder / CONFIG_FILE).get("model_type", "bert")), BertConfig)
-    return tokenizer_of(folder, config.from_json(folder / CONFIG_FILE))
+    kind = CONFIGS.get(str(read_json(folder / CONFIG_FILE).get("model_type", "bert")), BertConfig)
+    config = kind.from_json(folder / CONFIG_FILE)
+    if isinstance(config, GptConfig):
+        raise UserError(f"{name} is a GPT, which is no encoder: choose a BERT, or one of its relatives")
+    return tokenizer_of(folder, config)
 
 
 def _encoder_class(kind: str, edition: str) -> Any:
-    """Return the class of BERT or of one of its relatives."""
+    """Return the class of BERT, of one of its relatives or of GPT."""
+    if kind == "gpt2":
+        return _gpt_class(edition)
     if edition == "torch":
         from d2lbert.torch.relatives import encoder_class
 
@@ -136,6 +152,16 @@ def _encoder_class(kind: str, edition: str) -> Any:
     from d2lbert.mxnet.bert import BertModel as MxnetBertModel
 
     return MxnetBertModel
+
+
+def _gpt_class(edition: str) -> Any:
+    if edition == "torch":
+        from d2lbert.torch.gpt import Gpt
+
+        return Gpt
+    from d2lbert.mxnet.gpt import Gpt as MxnetGpt
+
+    return MxnetGpt
 
 
 def _elmo_class(edition: str) -> Any:

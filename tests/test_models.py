@@ -127,7 +127,7 @@ def test_a_folder_says_all_that_it_lacks(folder: Path) -> None:
     assert get_model(folder.as_uri(), pretrained=False)[0].config.vocab_size == 200
     (folder / "vocab.txt").unlink()
     with pytest.raises(
-        UserError, match=r" lacks vocab\.txt \(of an ALBERT, tokenizer\.json\): give a whole model folder$"
+        UserError, match=r" lacks vocab\.txt \(of an ALBERT or GPT-2, tokenizer\.json\): give a whole model folder$"
     ):
         get_model(str(folder))
     (folder / "model.safetensors").unlink()

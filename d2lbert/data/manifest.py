@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,21 @@ class DataFile:
 
     Fields:
         name: its name in the data set's folder.
-        url: where it is published, pinned to a commit; empty for a file that was derived from published files, or that
-            has to be requested from its authors.
+        url: where it is published, or the original that it is derived from, pinned to a commit; empty where there is no
+            such address.
         sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
         size: in bytes; 0 where it is not known.
+        derived: how it is made from the original, see :mod:`d2lbert.data.derivation`; empty for the original itself.
+        unpacked_sha256: of a file that is packed here, the digest of its content, which settles whether it is right:
+            another version of gzip may pack the same content into other bytes. Empty for other files.
     """
 
     name: str
     url: str
     sha256: str
     size: int
+    derived: Mapping[str, Any] = field(default_factory=dict)
+    unpacked_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from d2lbert.data.derivation import MOST_BYTES, NotDerivable, derive, unpacked_sha256
 from d2lbert.data.manifest import DataFile, DataSet, data_set, read_manifest
 from d2lbert.data.readers import corpora, formats, tags, words
 from d2lbert.errors import UserError, unknown_name
@@ -216,7 +217,9 @@ def _complete(folder: Path, entry: DataSet) -> bool:
 
 def _intact(path: Path, file: DataFile) -> bool:
     try:
-        return path.stat().st_size == file.size and remembered_sha256_of(path) == file.sha256
+        if path.stat().st_size == file.size and remembered_sha256_of(path) == file.sha256:
+            return True
+        return bool(file.unpacked_sha256) and unpacked_sha256(path) == file.unpacked_sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -225,16 +228,35 @@ def _intact(path: Path, file: DataFile) -> bool:
 
 def _download(entry: DataSet, file: DataFile, folder: Path) -> None:
     if not file.url:
-        raise _not_available(entry, file, "it was derived from published files and has no address of its own")
+        raise _not_available(entry, file, "it has no public address")
     try:
-        download(file.url, folder / file.name, file.sha256, file.size)
+        if not file.derived:
+            download(file.url, folder / file.name, file.sha256, file.size)
+        else:
+            digest = "" if file.unpacked_sha256 else file.sha256  # where it is packed, its content settles
+            download(file.url, folder / file.name, digest, MOST_BYTES, lambda path: _derive(path, file))
     except DownloadError as error:
         raise _not_available(entry, file, str(error)) from None
 
 
+def _derive(path: Path, file: DataFile) -> None:
+    """Turn an original that came into the file that is made from it.
+
+    Raises:
+        DownloadError: the original is another one.
+    """
+    try:
+        path.write_bytes(derive(path, file.derived))
+    except NotDerivable as error:
+        raise DownloadError(f"{file.name} cannot be made from {file.url}: {error}") from None
+    if not _intact(path, file):
+        raise DownloadError(f"what was made from {file.url} has not the known sha256 of {file.name}")
+
+
 def _not_available(entry: DataSet, file: DataFile, reason: str) -> NotAvailable:
     folder = (folder_named_by("D2LBERT_DATA") or cache_folder()) / entry.folder
-    origin = file.url or f"{entry.source}, see d2lbert.data.info({entry.name!r}).note,"
+    note = f"see d2lbert.data.info({entry.name!r}).note,"
+    origin = f"{entry.source}, {note}" if not file.url else f"{file.url}, {note}" if file.derived else file.url
     whole = f"all of {entry.name}: {len(entry.files)} files, {_megabytes(entry.size)}"
     return NotAvailable(
         f"{entry.name}/{file.name} is not here and cannot be downloaded: {reason}; "

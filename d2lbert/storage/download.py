@@ -44,7 +44,9 @@ def forget_failures() -> None:
     _given_up.clear()
 
 
-def download(url: str, target: Path, sha256: str = "", size: int = 0) -> None:
+def download(
+    url: str, target: Path, sha256: str = "", size: int = 0, convert: Callable[[Path], None] | None = None
+) -> None:
     """Download a file to ``target``. The target appears only once it is complete and its sha256, if known, is right.
 
     If several processes call this, one downloads and the others wait for it.
@@ -54,6 +56,8 @@ def download(url: str, target: Path, sha256: str = "", size: int = 0) -> None:
         target: the path to write.
         sha256: the digest of its bytes, in hexadecimal; empty where it is not known.
         size: its bytes, of which no more are taken; 0 where they are not known.
+        convert: changes the file that came, which has not its name yet, before its sha256 is compared; it raises
+            :class:`DownloadError` if it is not what it should be.
 
     Raises:
         DownloadError: the server cannot be reached, has no such file, breaks off repeatedly, sends another file or a
@@ -61,7 +65,7 @@ def download(url: str, target: Path, sha256: str = "", size: int = 0) -> None:
     """
     with locked(target.parent):
         if not (sha256 and target.is_file() and sha256_of(target) == sha256):  # another process has been here
-            attempt(url, target.parent, lambda server: _fetch(server, url, target, sha256, size))
+            attempt(url, target.parent, lambda server: _fetch(server, url, target, sha256, size, convert))
 
 
 def attempt(url: str, folder: Path, fetch: Callable[[str], None]) -> None:
@@ -115,7 +119,7 @@ def shown(url: str) -> str:
     return re.sub(r"//.*@", "//", url)
 
 
-def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
+def _fetch(server: str, url: str, target: Path, sha256: str, size: int, convert: Callable[[Path], None] | None) -> None:
     import pooch
     import requests
     from tqdm import tqdm
@@ -132,6 +136,8 @@ def _fetch(server: str, url: str, target: Path, sha256: str, size: int) -> None:
             downloader = pooch.HTTPDownloader(progressbar=bar, timeout=timeout, chunk_size=16384)
             watched(lambda: downloader(url, file, None), lambda: file.received, server)
             file.close()
+            if convert is not None:
+                convert(Path(file.name))
             if sha256 and sha256_of(Path(file.name)) != sha256:
                 raise DownloadError(f"{server} sent a file whose sha256 is not the known one", transient=True)
             Path(file.name).replace(target)

@@ -1,6 +1,7 @@
 """From text to numbers: characters, words, byte-pair encoding, WordPiece, Unigram. No framework."""
 
 from d2lbert.text.bpe import BytePairEncoding
+from d2lbert.text.byte_level import ByteLevel
 from d2lbert.text.characters import CharacterVocabulary
 from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Encoding
 from d2lbert.text.unigram import Unigram
@@ -18,6 +19,7 @@ __all__ = [
     "SEP",
     "SPECIAL_TOKENS",
     "UNKNOWN",
+    "ByteLevel",
     "BytePairEncoding",
     "CharacterVocabulary",
     "Encoding",

@@ -82,6 +82,11 @@ def from_hugging_face(
     return parameters
 
 
+def gpt_file_shapes(config: GptConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a GPT-2 under Hugging Face's names, without the prefix."""
+    return _their_shapes(gpt_shapes(config), config.n_layer)
+
+
 def check_gpt_header(header: Mapping[str, TensorInfo], config: GptConfig, origin: str | Path) -> None:
     """Check the header of a GPT-2 file as :func:`from_hugging_face` checks its tensors, before a model is built."""
     _check(header, gpt_shapes(config), config.n_layer, origin)

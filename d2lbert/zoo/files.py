@@ -20,14 +20,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from d2lbert.config.gpt import GptConfig
 from d2lbert.errors import UserError
 from d2lbert.storage.cache import locked
 from d2lbert.storage.files import read_json, remembered_sha256_of, write_text
 from d2lbert.storage.places import cache_folder
 from d2lbert.storage.receiving import DownloadError
-from d2lbert.text import Unigram, WordPiece
+from d2lbert.text import ByteLevel, Unigram, WordPiece
 from d2lbert.text.vocab import check_vocabulary
 from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE, check_header
+from d2lbert.weights.gpt import check_gpt_header
 from d2lbert.weights.header import read_header
 from d2lbert.zoo.convert import bin_header, convert_bin
 from d2lbert.zoo.hub import download_from_hub, shown_address
@@ -162,7 +164,7 @@ def check_file(entry: ModelEntry, path: Path) -> None:
             settings are not JSON.
     """
     if path.name == entry.vocabulary:
-        tokenizer = Unigram.from_file(path) if entry.kind == "albert" else WordPiece.from_file(path, entry.lowercase)
+        tokenizer = _tokenizer(entry, path)
         pieces, embeddings = len(tokenizer.vocab), entry.config.vocab_size
         if entry.in_table and not embeddings - entry.unused_embeddings <= pieces <= embeddings:
             raise UserError(f"{path} has {pieces:,} pieces, not {embeddings:,}: it is cut off or of another model")
@@ -170,7 +172,10 @@ def check_file(entry: ModelEntry, path: Path) -> None:
             check_vocabulary(pieces, embeddings, path)
     elif path.name == entry.weights:
         header = read_header(path.parent) if path.name == WEIGHTS_FILE else bin_header(path)
-        check_header(header, entry.file_shapes(), path)
+        if isinstance(entry.config, GptConfig):
+            check_gpt_header(header, entry.config, path)
+        else:
+            check_header(header, entry.file_shapes(), path)
     elif path.suffix == ".json":
         read_json(path)
 
@@ -198,8 +203,12 @@ def _write_settings(entry: ModelEntry, folder: Path) -> None:
     path, config = folder / CONFIG_FILE, json.dumps(entry.config.to_dict(), indent=2) + "\n"
     if path.is_file() and path.read_text(encoding="utf-8") == config:
         return
-    if entry.kind == "albert":
-        Unigram.from_file(folder / entry.vocabulary).save_settings(folder)
-    else:
-        WordPiece.from_file(folder / entry.vocabulary, entry.lowercase).save_settings(folder)
+    _tokenizer(entry, folder / entry.vocabulary).save_settings(folder)
     write_text(path, config)
+
+
+def _tokenizer(entry: ModelEntry, path: Path) -> ByteLevel | Unigram | WordPiece:
+    """Read the vocabulary of a model."""
+    if entry.kind == "gpt2":
+        return ByteLevel.from_file(path)
+    return Unigram.from_file(path) if entry.kind == "albert" else WordPiece.from_file(path, entry.lowercase)

@@ -11,18 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.config.bert import BertConfig
+from d2lbert.config.gpt import GptConfig
 from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.places import home
 from d2lbert.weights.bert import bert_file_shapes
+from d2lbert.weights.gpt import gpt_file_shapes
 from d2lbert.weights.relatives import albert_file_shapes, distilbert_file_shapes
 
 # Kind of network, as in the table and in ``config.json`` -> the class of its configuration.
-CONFIGS: dict[str, type[BertConfig]] = {"bert": BertConfig, "albert": AlbertConfig, "distilbert": DistilBertConfig}
+CONFIGS: dict[str, type[BertConfig] | type[GptConfig]] = {
+    "bert": BertConfig,
+    "albert": AlbertConfig,
+    "distilbert": DistilBertConfig,
+    "gpt2": GptConfig,
+}
 _FILE_SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
     "bert": bert_file_shapes,
     "albert": albert_file_shapes,
     "distilbert": distilbert_file_shapes,
+    "gpt2": gpt_file_shapes,
 }
 _MOST_TEXT = 64_000_000  # bytes; the largest vocabularies have five million
 
@@ -33,12 +41,13 @@ class ModelEntry:
 
     Fields:
         name, dataset: as in GluonNLP's ``get_model``; the data set is empty where a name has only one.
+        aliases: other labels of the entry.
         licence: as stated by its authors.
         citation: its key in ``references.bib``.
         source: ``"hub"``, ``"package"``, ``"book"``, or ``"none"`` where no public weights match the entry.
-        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"`` or ``"elmo"``.
+        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"``, ``"gpt2"`` or ``"elmo"``.
         lowercase: whether its vocabulary was learned from text in lower case.
-        config: the sizes of a BERT or one of its relatives.
+        config: the sizes of a BERT, one of its relatives or a GPT-2.
         unused_embeddings: how many of the last embeddings may have no piece in the vocabulary.
         repository, revision, weights: for the hub: the repository, its commit, and the file of the weights.
         sha256: file name -> digest, where it is known.
@@ -55,7 +64,8 @@ class ModelEntry:
     source: str = "hub"
     kind: str = "bert"
     lowercase: bool = True
-    config: BertConfig = field(default_factory=BertConfig)
+    config: BertConfig | GptConfig = field(default_factory=BertConfig)
+    aliases: tuple[str, ...] = ()
     unused_embeddings: int = 0
     repository: str = ""
     revision: str = ""
@@ -76,7 +86,7 @@ class ModelEntry:
     @property
     def vocabulary(self) -> str:
         """The file of the vocabulary on the hub."""
-        return "tokenizer.json" if self.kind == "albert" else "vocab.txt"
+        return "tokenizer.json" if self.kind in ("albert", "gpt2") else "vocab.txt"
 
     @property
     def in_table(self) -> bool:
@@ -112,6 +122,9 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
         UserError: the name or data set is unknown (the message names similar ones), or the name has several data sets
             and none is given.
     """
+    for entry in entries():
+        if (name if dataset is None else f"{name}:{dataset}") in entry.aliases:
+            return entry
     name, colon, suffix = name.partition(":")
     requested = dataset if dataset is not None else suffix if colon else None
     candidates = [entry for entry in entries() if entry.name == name]
@@ -145,4 +158,5 @@ def _read(path: Path) -> tuple[ModelEntry, ...]:
 
 def _entry(table: dict[str, Any]) -> ModelEntry:
     config = CONFIGS.get(table.get("kind", "bert"), BertConfig)
-    return ModelEntry(**{**table, "config": config.from_dict(table.get("config", {}))})
+    changes = {"config": config.from_dict(table.get("config", {})), "aliases": tuple(table.get("aliases", ()))}
+    return ModelEntry(**{**table, **changes})

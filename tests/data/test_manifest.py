@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError, data
-from d2lbert.data import manifest
+from d2lbert.data import derivation, manifest
 from d2lbert.storage import places
 
 NEEDED = ["bert_vocab", "google_analogies", "multi30k", "sst2", "sst2_glue", "wic", "wikipedia_en", "word_similarity"]
@@ -36,9 +36,20 @@ def test_an_entry_is_complete(name: str) -> None:
         assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
         assert file.size > 0
         assert "/" not in file.name
-        # No address means derived, and then the note must say so.
+        # No address, or that of an original: the note says so.
         assert PINNED.fullmatch(file.url) if file.url else "erived" in entry.note
+        if file.derived:
+            assert file.url
+            assert "erived" in entry.note
+            assert file.derived["by"] in derivation.RECIPES
+        assert bool(file.unpacked_sha256) == (file.derived.get("by") == "packed")
     assert entry.size == sum(file.size for file in entry.files)
+
+
+def test_only_these_sets_have_no_address() -> None:
+    """CoNLL-2003 by its licence; the others are prepared text, which is not published in this form."""
+    without = {name for name in NAMES if not all(file.url for file in data.info(name).files)}
+    assert without == {"conll2003", "wikipedia_en", "wikipedia_zh"}
 
 
 @pytest.mark.parametrize("name", NAMES)

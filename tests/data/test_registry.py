@@ -342,9 +342,9 @@ def test_a_set_without_sample_raises_what_fetch_raises(cache: Path, server: Serv
         data.load("tiny", "dev")
 
 
-def test_a_derived_file_says_that_it_has_no_address(cache: Path, server: Server, tmp_path: Path) -> None:
+def test_a_file_without_an_address_says_so(cache: Path, server: Server, tmp_path: Path) -> None:
     make_home(tmp_path / "home", "")
-    with pytest.raises(UserError, match=r"derived from published files.*info\('tiny'\).note") as caught:
+    with pytest.raises(UserError, match=r"it has no public address;.*info\('tiny'\).note") as caught:
         data.fetch("tiny")
     assert "\n" not in str(caught.value)
     with pytest.warns(SampleDataWarning) as warned:
