@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +81,13 @@ def unpacked(member: Member, folder: Path) -> Path:
 def _taken_out(source: Path, member: str, folder: Path) -> Path:
     path = folder / member.replace("/", "-")  # one flat name: no member can leave the folder
     try:
-        with zipfile.ZipFile(source) as archive, archive.open(member) as packed, atomic(path) as unfinished:
-            unfinished.write_bytes(packed.read())
+        with (
+            zipfile.ZipFile(source) as archive,
+            archive.open(member) as packed,
+            atomic(path) as unfinished,
+            unfinished.open("wb") as target,
+        ):
+            shutil.copyfileobj(packed, target)
     except (zipfile.BadZipFile, KeyError, RuntimeError, *DAMAGE) as error:
         raise UserError(f"{source} is damaged or has no {member} ({error}): delete it and try again") from None
     return path

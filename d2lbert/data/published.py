@@ -1,4 +1,4 @@
-"""Numbers that others published, from ``data/published.toml``: one place for the tables of the chapters and benchmarks."""
+"""Numbers that others published, from ``data/published.toml``: one place for all tables of chapters and benchmarks."""
 
 from __future__ import annotations
 

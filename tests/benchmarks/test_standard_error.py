@@ -31,12 +31,12 @@ def _answers(count: int, seed: int) -> tuple[list[Sentence], list[Input], list[n
 @pytest.mark.parametrize("score", ["accuracy", "f1", "matthews"])
 def test_it_is_the_spread_over_samples(score: str) -> None:
     task, drawn, errors = Classification("ab"), [], []
-    for seed in range(80):
+    for seed in range(40):
         examples, inputs, outputs = _answers(400, seed)
         drawn.append(task.score(examples, inputs, outputs)[score])
-        if seed < 5:
+        if seed < 3:
             errors.append(standard_error(task, examples, inputs, outputs, score))
-    assert np.mean(errors) == pytest.approx(np.std(drawn, ddof=1), rel=0.3)
+    assert np.mean(errors) == pytest.approx(np.std(drawn, ddof=1), rel=0.35)
     if score == "accuracy":
         assert np.mean(errors) == pytest.approx(math.sqrt(0.8 * 0.2 / 400), rel=0.2)
 
