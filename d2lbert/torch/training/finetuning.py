@@ -294,8 +294,6 @@ def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: 
     Raises:
         UserError: the task has no such score on ``dev``, or its highest value is not the best.
     """
-    if name == LAST:
-        return name
     if name in _NOT_SELECTABLE:
         raise UserError(f"best_by {name}: its highest value is not the best; choose another score")
     count = len(task.labels)
@@ -307,6 +305,6 @@ def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that all predictions are the same is no surprise
         scores = task.score(dev, inputs, [zero_logits(item) for item in inputs])
-    if name and name not in scores:
+    if name and name not in (LAST, *scores):
         raise unknown_name("score best_by", name, scores)
     return name or next(iter(scores))

@@ -57,6 +57,7 @@ def _as_if_published(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(official_sets, "get", lambda *arguments: (*real(*arguments)[:2], True))
 
 
+@pytest.mark.slow
 def test_every_set_is_trained_and_scored(
     call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
