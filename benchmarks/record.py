@@ -29,23 +29,30 @@ class Record:
         name: ``topic/run``, the path of the result file without its ending.
         packages: whose versions matter.
         seeds: what the run was seeded with.
+        path: where to write instead, such as for a run that only tries the script out.
     """
 
-    def __init__(self, name: str, packages: Iterable[str], seeds: Sequence[int] = ()) -> None:
-        self.path = ROOT / "results" / f"{name}.json"
+    def __init__(self, name: str, packages: Iterable[str], seeds: Sequence[int] = (), path: Path | None = None) -> None:
+        self.path = path or ROOT / "results" / f"{name}.json"
         self.packages = list(packages)
         self.seeds = list(seeds)
         self.began = time.perf_counter()
 
-    def write(self, metrics: dict[str, Any], **notes: Any) -> None:
-        """Write the file, with notes such as the data set and the paper's figure."""
-        content = {
+    def stamp(self) -> dict[str, Any]:
+        """Return when, where and with which code and versions this runs."""
+        return {
             "command": _command(),
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
             "commit": _commit(),
             "device": device(),
             "versions": {"python": platform.python_version()}
             | {package: importlib.metadata.version(package) for package in self.packages},
+        }
+
+    def write(self, metrics: dict[str, Any], **notes: Any) -> None:
+        """Write the file, with notes such as the data set and the paper's figure."""
+        content = {
+            **self.stamp(),
             "seeds": self.seeds,
             "seconds": round(time.perf_counter() - self.began, 1),
             "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
@@ -53,7 +60,7 @@ class Record:
             "metrics": metrics,
         }
         write_text(self.path, json.dumps(content, indent=2) + "\n")
-        print(f"wrote {self.path.relative_to(ROOT)}")
+        print(f"wrote {self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path}")
 
 
 def kept(path: Path, settings: dict[str, Any], work: Callable[[], Any]) -> Any:

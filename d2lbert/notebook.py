@@ -14,8 +14,10 @@ from typing import Any
 
 from IPython.display import Markdown, display
 
+from d2lbert.data.published import published
 from d2lbert.errors import UserError
 from d2lbert.storage.places import home
+from d2lbert.zoo.table import find_entry
 
 _RESULTS = Path("results")
 
@@ -78,6 +80,28 @@ def table(rows: list[dict[str, Any]], digits: int = 3) -> Markdown:
     for row in rows:
         lines.append("| " + " | ".join(_cell(row[name], digits) for name in names) + " |")
     return Markdown("\n".join(lines))
+
+
+def board(name: str, digits: int = 1) -> Markdown:
+    """Show a published table of :func:`d2lbert.data.published.published`, with its title and what it is about.
+
+    Raises:
+        UserError: there is no such table.
+    """
+    shown = published(name)
+    return Markdown(f"**{shown.title}.** {shown.about}\n\n{table(shown.rows(), digits).data}")
+
+
+def seen_before(model: str) -> Markdown:
+    """Show which data sets of the book a model of the zoo met before it is fine-tuned here.
+
+    Raises:
+        UserError: there is no such model, or the zoo knows of none.
+    """
+    seen = find_entry(model).seen
+    if not seen:
+        raise UserError(f"nothing is known of what {model} met before: leave this table out")
+    return table([{"read before": one["source"], "pairs": one["pairs"], "touches": one["touches"]} for one in seen])
 
 
 def _alignment(rows: list[dict[str, Any]], name: str) -> str:

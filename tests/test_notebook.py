@@ -64,3 +64,16 @@ def test_a_benchmark_of_the_checkout_runs_or_says_why_not(tmp_path: Path, monkey
         notebook.benchmark("topic/some", "bad")
     with pytest.raises(UserError, match=r"no benchmarks/topic/other\.py here"):
         notebook.benchmark("topic/other")
+
+
+def test_what_an_encoder_read_before_is_shown() -> None:
+    text = notebook.seen_before("minilm").data
+    assert "| Quora, duplicate questions | 103,663 | QQP |" in text
+    with pytest.raises(UserError, match="nothing is known of what d2lbert-tiny met before"):
+        notebook.seen_before("d2lbert-tiny")
+
+
+def test_a_published_table_is_shown_with_its_title() -> None:
+    text = notebook.board("swag").data
+    assert text.startswith("**SWAG.** Accuracy.")
+    assert "| BERT-base | 81.6 |  |" in text

@@ -98,7 +98,7 @@ def finetune(
         publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, staging))
         if checkpoint is not None:
             shutil.rmtree(checkpoint, ignore_errors=True)
-    score = history.best_by
+    score = history.shown
     for record in history:
         print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
     if complaint := complaint_at_chance(task_object, dev_examples, history.best):

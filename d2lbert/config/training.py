@@ -31,7 +31,9 @@ class Training(Settings):
         1.0, "factor on the learning rate from each layer to the one below; 1: the same everywhere", above=0, at_most=1
     )
     patience: int = setting(0, "stop after so many epochs without a better score on dev; 0: never", at_least=0)
-    best_by: str = setting("", "score that chooses the best epoch, such as f1; by default the task's first")
+    best_by: str = setting(
+        "", "score that chooses the best epoch, such as f1; by default the task's first; epoch: keep the last one"
+    )
     balanced: bool = setting(False, "let rare labels count more: inversely to their frequency in the training examples")
     precision: str = setting("auto", _PRECISION, one_of=PRECISIONS)
     bias_correction: bool = setting(True, "of Adam's moments; without it the first steps are several times as long")

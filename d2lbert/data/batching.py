@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from d2lbert.errors import UserError
-from d2lbert.text import Encoding
+from d2lbert.text import AnyEncoding
 
 # Attention compares every token with every other token of its row. Counted in operations, in a row of L tokens it adds
 # L / (6 D) to what linear layers of D features do. Each of its operations takes longer, so we count L / 1000. A row of
@@ -57,7 +57,7 @@ class Batch:
         return (self.sequence_ids[rows] == self.sequence_ids[rows, columns][:, None]).sum(1)
 
 
-def pad(encodings: Sequence[Encoding], pad_id: int = 0) -> Batch:
+def pad(encodings: Sequence[AnyEncoding], pad_id: int = 0) -> Batch:
     """Put each text into a row of its own; all rows are as long as the longest text.
 
     Args:
@@ -67,12 +67,12 @@ def pad(encodings: Sequence[Encoding], pad_id: int = 0) -> Batch:
     Raises:
         UserError: there is no text, or one without tokens.
     """
-    _check_lengths([len(encoding.ids) for encoding in encodings])
-    longest = max(len(encoding.ids) for encoding in encodings)
-    return _fill(encodings, [[index] for index in range(len(encodings))], longest, pad_id, packed=False)
+    lengths = [len(encoding.ids) for encoding in encodings]
+    _check_lengths(lengths)
+    return _fill(encodings, [[index] for index in range(len(encodings))], max(lengths), pad_id, packed=False)
 
 
-def pack(encodings: Sequence[Encoding], width: int | None = None, pad_id: int = 0) -> Batch:
+def pack(encodings: Sequence[AnyEncoding], width: int | None = None, pad_id: int = 0) -> Batch:
     """Put the texts into as few rows as best-fit decreasing finds.
 
     Args:
@@ -161,7 +161,7 @@ def best_fit_decreasing(lengths: Sequence[int], width: int) -> list[list[int]]:
 
 
 def _fill(
-    encodings: Sequence[Encoding], rows: Sequence[Sequence[int]], length: int, pad_id: int, packed: bool
+    encodings: Sequence[AnyEncoding], rows: Sequence[Sequence[int]], length: int, pad_id: int, packed: bool
 ) -> Batch:
     shape = (len(rows), length)
     token_ids = np.full(shape, pad_id, dtype=np.int64)
@@ -171,8 +171,9 @@ def _fill(
         column = 0
         for number, index in enumerate(members, start=1):
             encoding = encodings[index]
-            end = column + len(encoding.ids)
-            token_ids[row, column:end] = encoding.ids
+            ids = encoding.ids
+            end = column + len(ids)
+            token_ids[row, column:end] = ids
             segment_ids[row, column:end] = encoding.segment_ids
             position_ids[row, column:end] = np.arange(end - column)
             sequence_ids[row, column:end] = number

@@ -14,10 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.text import Encoding, Tokenizer
+from d2lbert.text import AnyEncoding, CompactEncoding, Encoding, Tokenizer
 
 # The target of a token without a label: it does not count in the loss.
 IGNORED = -100
+# Texts that are encoded before they are made compact: as objects they take some hundred bytes a token.
+_AT_ONCE = 1000
 
 
 class Loss(enum.Enum):
@@ -41,7 +43,7 @@ class Input:
         begin: the index of the first piece, where the input is a window of a longer text.
     """
 
-    encodings: tuple[Encoding, ...]
+    encodings: tuple[AnyEncoding, ...]
     target: Any
     example: int
     begin: int = 0
@@ -72,40 +74,53 @@ class Task(Protocol):
 
 
 def encode_texts(
-    tokenizer: Tokenizer, firsts: Sequence[str], seconds: Sequence[str] | None, max_length: int
-) -> list[Encoding]:
+    tokenizer: Tokenizer,
+    firsts: Sequence[str],
+    seconds: Sequence[str] | None,
+    max_length: int,
+    allow_empty: bool = False,
+) -> list[CompactEncoding]:
     """Encode texts or pairs of texts; a warning counts those that had to be truncated.
 
     Args:
         firsts: N texts, or the first texts of N pairs.
         seconds: the second texts of the pairs; None for single texts.
         max_length: the longest encoding, in tokens, special tokens included.
+        allow_empty: whether a text may hold nothing that the tokenizer keeps.
 
     Raises:
-        UserError: a text holds only characters that the tokenizer drops, or ``max_length`` leaves no room for a pair.
+        UserError: a text is empty and may not be, or ``max_length`` leaves no room for a pair.
     """
     if seconds is not None and max_length < 5:
         raise UserError(
             f"max_length {max_length} is too small for a pair: [CLS], two [SEP] and two texts need 5 tokens"
         )
-    encodings = tokenizer.encode_batch(firsts, seconds, max_length=max_length)
-    cut = 0
-    for index, encoding in enumerate(encodings):
-        texts = [firsts[index]] if seconds is None else [firsts[index], seconds[index]]
-        lasts = _last_pieces(encoding)
-        for text, last in zip(texts, lasts, strict=True):
-            if encoding.special[last]:
-                raise UserError(
-                    f"the text {text[:40]!r} (text {index + 1:,} of {len(firsts):,}) holds nothing that the "
-                    "tokenizer keeps: give at least one word, or leave the example out"
-                )
-        if len(encoding) == max_length:
-            ends = [encoding.offsets[last][1] for last in lasts]
-            cut += any(end < len(text.rstrip()) for text, end in zip(texts, ends, strict=True))
+    compact, cut = [], 0
+    for begin in range(0, len(firsts), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        pairs = None if seconds is None else seconds[part]
+        for index, encoding in enumerate(tokenizer.encode_batch(firsts[part], pairs, max_length), start=begin):
+            texts = [firsts[index]] if seconds is None else [firsts[index], seconds[index]]
+            lasts = _last_pieces(encoding)
+            if not allow_empty:
+                _check_filled(texts, [encoding.special[last] for last in lasts], f"{index + 1:,} of {len(firsts):,}")
+            if len(encoding) == max_length:
+                ends = [encoding.offsets[last][1] for last in lasts]
+                cut += any(end < len(text.rstrip()) for text, end in zip(texts, ends, strict=True))
+            compact.append(CompactEncoding(encoding))
     if cut:
         remedy = "what follows is not read; a larger max_length reads more"
         warnings.warn(f"{cut:,} of {len(firsts):,} texts cut after {max_length} tokens: {remedy}", stacklevel=3)
-    return encodings
+    return compact
+
+
+def _check_filled(texts: Sequence[str], empty: Sequence[bool], number: str) -> None:
+    for text, nothing in zip(texts, empty, strict=True):
+        if nothing:
+            raise UserError(
+                f"the text {text[:40]!r} (text {number}) holds nothing that the tokenizer keeps: give at least one "
+                "word, or leave the example out"
+            )
 
 
 def _last_pieces(encoding: Encoding) -> list[int]:

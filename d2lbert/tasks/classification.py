@@ -10,7 +10,7 @@ import numpy as np
 from d2lbert import metrics
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Loss, Task, encode_texts, label_indices, softmax
-from d2lbert.text import Encoding, Tokenizer
+from d2lbert.text import CompactEncoding, Tokenizer
 
 
 class Classification(Task):
@@ -28,7 +28,7 @@ class Classification(Task):
         """Return the task whose labels are those of the examples, in alphabetical order."""
         return cls(sorted({example.label for example in examples if example.label is not None}))
 
-    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
+    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[CompactEncoding]:
         """Return [CLS] text [SEP] for each example; a warning counts the texts that had to be truncated.
 
         Raises:

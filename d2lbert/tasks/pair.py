@@ -15,13 +15,13 @@ from d2lbert.data.examples import Pair, ScoredPair
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Loss, Task, encode_texts
 from d2lbert.tasks.classification import Classification
-from d2lbert.text import Encoding, Tokenizer
+from d2lbert.text import CompactEncoding, Tokenizer
 
 
 class PairClassification(Classification):
     """Classify a pair of texts: paraphrase, entailment, same sense. It differs from one text only in the encoding."""
 
-    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
+    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[CompactEncoding]:
         """Return [CLS] first [SEP] second [SEP] for each example; a warning counts the pairs that had to be truncated.
 
         Raises:
@@ -66,6 +66,6 @@ class PairRegression(Task):
         return [{"score": float(output[0])} for output in outputs]
 
 
-def _encode(examples: Sequence[Pair | ScoredPair], tokenizer: Tokenizer, max_length: int) -> list[Encoding]:
+def _encode(examples: Sequence[Pair | ScoredPair], tokenizer: Tokenizer, max_length: int) -> list[CompactEncoding]:
     firsts, seconds = [example.first for example in examples], [example.second for example in examples]
     return encode_texts(tokenizer, firsts, seconds, max_length)

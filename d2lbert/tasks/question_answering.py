@@ -22,7 +22,7 @@ from d2lbert.data.examples import Question
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.tasks.windows import Window, cut_into_windows, most_context
-from d2lbert.text import Encoding, Tokenizer
+from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
 _ADDED = 3  # [CLS] and two [SEP]
@@ -297,7 +297,7 @@ def _text_start(model_input: Input) -> int:
     return model_input.encodings[0].segment_ids.index(1)
 
 
-def _whole_words(encoding: Encoding, first: int, last: int) -> tuple[int, int]:
+def _whole_words(encoding: AnyEncoding, first: int, last: int) -> tuple[int, int]:
     """Widen a span to whole words: nobody answers with half of one. So does the released code of BERT."""
     while encoding.tokens[first].startswith("##") and not encoding.special[first - 1]:
         first -= 1

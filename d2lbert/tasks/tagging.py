@@ -16,7 +16,7 @@ from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.readers.tag_schemes import entities, split_tag
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Input, Loss, Task, label_indices, softmax
-from d2lbert.text import Encoding, Tokenizer
+from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
 
@@ -150,25 +150,26 @@ def _word_starts(words: Sequence[str]) -> list[int]:
     return starts
 
 
-def _words_of(encoding: Encoding, starts: Sequence[int]) -> np.ndarray:
+def _words_of(encoding: AnyEncoding, starts: Sequence[int]) -> np.ndarray:
     """Return the index of each token's word, -1 for [CLS] and [SEP]: (length,)."""
     words = [bisect.bisect_right(starts, offset[0]) - 1 for offset in encoding.offsets]
     return np.where(encoding.special, -1, words)
 
 
-def _first_pieces(encoding: Encoding, starts: Sequence[int], last_seen: int) -> np.ndarray:
+def _first_pieces(encoding: AnyEncoding, starts: Sequence[int], last_seen: int) -> np.ndarray:
     """Return the index of the word at the first piece of each word after ``last_seen``, and -1 elsewhere: (length,)."""
     words = _words_of(encoding, starts)
     before = np.concatenate([[-1], words[:-1]])
     return np.where((words != before) & (words > last_seen), words, -1)
 
 
-def _parts(encoding: Encoding, starts: Sequence[int], max_length: int, tokenizer: Tokenizer) -> list[Encoding]:
+def _parts(encoding: AnyEncoding, starts: Sequence[int], max_length: int, tokenizer: Tokenizer) -> list[AnyEncoding]:
     """Cut a sentence into parts of at most ``max_length`` tokens, between words where a word fits at all."""
     if len(encoding) <= max_length:
         return [encoding]
     words, room = _words_of(encoding, starts), max_length - 2
-    parts, begin, last = [], 1, len(encoding) - 1  # the [SEP]
+    parts: list[AnyEncoding] = []
+    begin, last = 1, len(encoding) - 1  # the [SEP]
     while begin < last:
         end = min(begin + room, last)
         cut = end

@@ -3,7 +3,7 @@
 from d2lbert.text.bpe import BytePairEncoding
 from d2lbert.text.byte_level import ByteLevel
 from d2lbert.text.characters import CharacterVocabulary
-from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Encoding
+from d2lbert.text.encoding import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, AnyEncoding, CompactEncoding, Encoding
 from d2lbert.text.unigram import Unigram
 from d2lbert.text.vocab import Vocabulary
 from d2lbert.text.wordpiece import WordPiece
@@ -19,9 +19,11 @@ __all__ = [
     "SEP",
     "SPECIAL_TOKENS",
     "UNKNOWN",
+    "AnyEncoding",
     "ByteLevel",
     "BytePairEncoding",
     "CharacterVocabulary",
+    "CompactEncoding",
     "Encoding",
     "Tokenizer",
     "Unigram",

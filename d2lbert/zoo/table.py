@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class ModelEntry:
         package, folder: for a Python package or the book: the package to install, and the folder of the weights.
         reason, nearest: why there are no weights, and the label of the most similar entry.
         note: what a user should know.
+        seen: data sets of the book that it met before: ``source``, the number of its ``pairs``, and which sets that
+            ``touches``; empty where nothing is known.
     """
 
     name: str
@@ -77,6 +79,7 @@ class ModelEntry:
     reason: str = ""
     nearest: str = ""
     note: str = ""
+    seen: Sequence[Mapping[str, Any]] = ()
 
     @property
     def label(self) -> str:

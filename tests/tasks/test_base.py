@@ -43,6 +43,30 @@ def test_a_text_of_nothing_is_refused() -> None:
         encode_texts(TOKENIZER, ["film"], ["plot"], 4)
 
 
+def test_a_text_of_nothing_may_be_allowed() -> None:
+    (pair,) = encode_texts(TOKENIZER, ["film"], [""], 8, allow_empty=True)
+    assert pair.tokens == ["[CLS]", "film", "[SEP]", "[SEP]"]
+    assert pair.segment_ids == [0, 0, 0, 1]
+
+
+def test_many_texts_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["good film", "plot", "film film film", "good"] * 3
+    whole = [encoding.unpacked() for encoding in encode_texts(TOKENIZER, texts, texts, 16)]
+    assert whole == TOKENIZER.encode_batch(texts, texts, 16)
+    sizes = []
+    real = WordPiece.encode_batch
+    monkeypatch.setattr("d2lbert.tasks.base._AT_ONCE", 5)
+    monkeypatch.setattr(
+        WordPiece, "encode_batch", lambda self, part, *rest: sizes.append(len(part)) or real(self, part, *rest)
+    )
+    assert [encoding.unpacked() for encoding in encode_texts(TOKENIZER, texts, texts, 16)] == whole
+    assert sizes == [5, 5, 2]  # never all at once: a tokenizer's own objects take hundreds of bytes a token
+    with pytest.warns(UserWarning, match="^3 of 12 texts cut after 4 tokens"):
+        encode_texts(TOKENIZER, texts, None, 4)
+    with pytest.raises(UserError, match=r"\(text 12 of 13\)"):
+        encode_texts(TOKENIZER, [*texts[:11], "\u200b", "film"], None, 8)
+
+
 def test_indices_of_labels() -> None:
     assert label_indices(["no", "yes"], ["yes", "no", "yes"]).tolist() == [1, 0, 1]
     with pytest.raises(UserError, match="unknown label 'yess': did you mean yes"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from d2lbert import UserError
-from d2lbert.text.encoding import CLS, SEP, Pieces, assemble, assemble_batch, truncate
+from d2lbert.text.encoding import CLS, SEP, CompactEncoding, Pieces, assemble, assemble_batch, truncate
 
 IDS = {CLS: 101, SEP: 102}
 
@@ -74,3 +76,36 @@ def test_many_at_once() -> None:
     assert assemble_batch(firsts, seconds, 5, IDS)[1].tokens == [CLS, "b", SEP, "y", SEP]
     with pytest.raises(UserError, match="2 texts but 1 pairs"):
         assemble_batch(firsts, seconds[:1], None, IDS)
+
+
+def test_a_compact_encoding_reads_like_the_encoding() -> None:
+    encoding = assemble(pieces("ab"), pieces("c"), 6, IDS)
+    compact = CompactEncoding(encoding)
+    assert compact.unpacked() == encoding
+    assert len(compact) == len(encoding) == 6
+    for field in ("ids", "segment_ids", "tokens", "offsets", "special"):
+        assert getattr(compact, field) == getattr(encoding, field)
+    assert [type(flag) for flag in compact.special] == [bool] * 6
+    assert compact.tokens_between(0, 1, segment=1) == [4]
+    assert compact == CompactEncoding(encoding)
+    assert hash(compact) == hash(CompactEncoding(encoding))
+    assert compact != CompactEncoding(assemble(pieces("ab"), None, 6, IDS))
+
+
+def test_a_compact_encoding_takes_a_fraction_of_the_memory() -> None:
+    def fresh(number: int) -> Pieces:  # as a tokenizer makes them: strings and pairs of their own for each text
+        places = range(number, number + 40)
+        return Pieces(
+            [1000 + i for i in places], [f"piece{i % 50}" for i in places], [(300 + i, 301 + i) for i in places]
+        )
+
+    def bytes_of(compact: bool) -> int:
+        tracemalloc.start()
+        texts = [assemble(fresh(number), None, None, IDS) for number in range(200)]
+        kept = [CompactEncoding(text) for text in texts] if compact else texts
+        del texts
+        used = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return used // len(kept)
+
+    assert bytes_of(compact=False) > 4 * bytes_of(compact=True)

@@ -39,12 +39,15 @@ _TEXTS = (
 _TARGETS = ("label", "gold_label", "is_duplicate", "Quality", "score")
 
 
-def glue_pairs(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Pair | ScoredPair]:
+def glue_pairs(
+    path: str | Path, labels: Sequence[str] | None = None, allow_empty: bool = False
+) -> Iterator[Pair | ScoredPair]:
     """Read a TSV of GLUE with two texts: a header names the columns; quotes are literal.
 
-    A column ``score`` gives scored pairs; any other label column gives labelled pairs.
+    A column ``score`` gives scored pairs; any other label column gives labelled pairs. Where ``allow_empty`` is true, a
+    text may be empty, as two questions of QQP are.
     """
-    return _named_pairs(path, labels, _TEXTS, _TARGETS)
+    return _named_pairs(path, labels, _TEXTS, _TARGETS, allow_empty)
 
 
 def mrpc(path: str | Path, labels: Sequence[str] | None = PARAPHRASE) -> Iterator[Pair | ScoredPair]:
@@ -155,7 +158,11 @@ def _refuse_entities(path: str | Path, content: bytes) -> None:
 
 
 def _named_pairs(
-    path: str | Path, labels: Sequence[str] | None, texts: Sequence[tuple[str, str]], targets: Sequence[str]
+    path: str | Path,
+    labels: Sequence[str] | None,
+    texts: Sequence[tuple[str, str]],
+    targets: Sequence[str],
+    allow_empty: bool = False,
 ) -> Iterator[Pair | ScoredPair]:
     """Read pairs from the first of the ``texts`` and the first of the ``targets`` that the header has."""
     rows = tab_rows(path)
@@ -163,7 +170,7 @@ def _named_pairs(
     names = {name.strip().casefold() for name in header}
     pair = next((pair for pair in texts if names.issuperset(map(str.casefold, pair))), texts[0])
     target = next((name for name in targets if name.casefold() in names), targets[0])
-    for number, (first, second, answer) in _pair_rows(path, header, rows, (*pair, target)):
+    for number, (first, second, answer) in _pair_rows(path, header, rows, (*pair, target), allow_empty):
         if target == "score":
             yield ScoredPair(first, second, parse_score(path, number, answer))
         else:
@@ -177,12 +184,17 @@ def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]
 
 
 def _pair_rows(
-    path: str | Path, header: Sequence[str], rows: Iterator[tuple[int, list[str]]], names: Sequence[str]
+    path: str | Path,
+    header: Sequence[str],
+    rows: Iterator[tuple[int, list[str]]],
+    names: Sequence[str],
+    allow_empty: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each row and its two texts, neither of them empty, and its target."""
+    """Yield the number of each row and its two texts, neither of them empty unless that is allowed, and its target."""
     columns = find_columns(path, header, names)
     for number, row in rows:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
         first, second, target = (row[column] for column in columns)
-        yield number, [filled(path, number, first), filled(path, number, second), target]
+        texts = [text.strip() if allow_empty else filled(path, number, text) for text in (first, second)]
+        yield number, [*texts, target]

@@ -15,7 +15,7 @@ from torch import nn
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Task
-from d2lbert.text import Encoding, Tokenizer
+from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.torch.runtime import place, to_tensors
 from d2lbert.torch.training.losses import by_token
 
@@ -77,7 +77,7 @@ def check_outputs(inputs: Sequence[Input], outputs: Sequence[np.ndarray]) -> Non
 
 def compute_logits(
     model: nn.Module,
-    encodings: Sequence[Encoding],
+    encodings: Sequence[AnyEncoding],
     tokenizer: Tokenizer,
     device: torch.device | str | None = None,
     batch_size: int = 64,
@@ -137,7 +137,7 @@ def predict(
     return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
 
 
-def collate(encodings: Sequence[Encoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:
+def collate(encodings: Sequence[AnyEncoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:
     """Return a batch of encoded texts: packed, several texts to a row, or padded, one text to a row."""
     pad_id = tokenizer.pad_id
     return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)

@@ -42,6 +42,9 @@ from d2lbert.torch.training.resuming import (
     save_checkpoint,
 )
 
+LAST = "epoch"  # what chooses the last epoch where a score would choose the best
+LOGGED = ("epoch", "loss", "seconds", "tokens_per_second")  # what a record holds before its scores
+
 
 class History(list[dict[str, float]]):
     """The records of a fine-tuning run, one for each epoch.
@@ -54,6 +57,11 @@ class History(list[dict[str, float]]):
     def __init__(self, best_by: str, records: Iterable[dict[str, float]] = ()) -> None:
         super().__init__(records)
         self.best_by = best_by
+
+    @property
+    def shown(self) -> str:
+        """The score to show of each epoch: the one that chooses, or the first where the last epoch is kept."""
+        return next(name for name in self[0] if name not in LOGGED) if self.best_by == LAST else self.best_by
 
     @property
     def best(self) -> dict[str, float]:
@@ -85,7 +93,7 @@ def fine_tune(
 
     Returns:
         One record for each epoch: mean training loss, seconds, tokens per second, and the scores on ``dev``. The best
-        epoch has the highest score ``settings.best_by``, by default the task's first.
+        epoch has the highest score ``settings.best_by``, by default the task's first; ``epoch`` keeps the last one.
 
     Raises:
         UserError: an example is a bare text or has no label, a text is longer than the model takes, there is no such
@@ -279,6 +287,8 @@ def check_inputs(model: nn.Module, train: Sequence[Input], dev: Sequence[Input])
 def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: str) -> str:
     """Return the name of the score that chooses the best epoch: ``name`` if it is not empty, else the task's first.
 
+    By ``epoch`` the last is the best: what is scored then chooses nothing.
+
     Which scores the task has is found by scoring logits of zeros.
 
     Raises:
@@ -295,6 +305,6 @@ def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that all predictions are the same is no surprise
         scores = task.score(dev, inputs, [zero_logits(item) for item in inputs])
-    if name and name not in scores:
+    if name and name not in (LAST, *scores):
         raise unknown_name("score best_by", name, scores)
     return name or next(iter(scores))

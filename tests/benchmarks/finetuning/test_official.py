@@ -1,87 +1,209 @@
-"""The official sets: downloaded from a server on this machine, taken out of archives, read, trained on for a moment."""
+"""The official sets end to end on stand-ins of their archives: trained for a moment, scored, kept, taken up again."""
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import json
-import zipfile
-from argparse import Namespace
-from collections.abc import Iterator
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hub_support import Hub
+from official_support import publish, random_bert
 
+from benchmarks import archives, official_sets
 from benchmarks.finetuning import official
-from d2lbert import UserError
-from d2lbert.storage.download import forget_failures
+from d2lbert.torch.training import finetuning
 
-RTE = "index\tsentence1\tsentence2\tlabel\n" + "".join(
-    f"{number}\tIt rained {word}.\tIt was {word}.\t{label}\n"
-    for number, (word, label) in enumerate([("wet", "entailment"), ("dry", "not_entailment")] * 4)
-)
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+LIMIT = 12
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archives")
+    publish(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_bert(tmp_path_factory.mktemp("models") / "random", old_names=True, **SIZES)
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
-    forget_failures()
-    with Hub().serving() as server:
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
-            archive.writestr("RTE/train.tsv", RTE)
-            archive.writestr("RTE/dev.tsv", RTE)
-        server.files |= {
-            "/RTE.zip": packed.getvalue(),
-            "/torn.zip": packed.getvalue()[:50],
-            "/plain.txt": b"1\t2\n3\n4\t5\n",
-        }
-        yield server
+def call(
+    published: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
+    """Run the script, write its results into a temporary folder, and return what it wrote for the model."""
+    monkeypatch.setattr("benchmarks.record.ROOT", tmp_path)
+
+    def run(*arguments: str, trial: bool = True, runs: Path = tmp_path / "runs") -> dict[str, Any]:
+        fixed = ["--data", str(published), "--runs", str(runs), "--model", str(encoder)]
+        monkeypatch.setattr("sys.argv", ["official", *fixed, *arguments])
+        official.main()
+        path = runs / "trial.json" if trial else tmp_path / "results" / "finetuning" / "official.json"
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content["metrics"]
+
+    return run
 
 
-def test_a_file_comes_out_of_its_archive_and_is_downloaded_once(hub: Hub, tmp_path: Path) -> None:
-    for member in ("RTE/train.tsv", "RTE/dev.tsv"):
-        path, digest = official.provide(f"{hub.url}/RTE.zip#{member}", tmp_path / "new")
-        assert path.read_text() == RTE
-        assert path.parent == tmp_path / "new"
-        assert len(digest) == 64
-    assert hub.downloaded == ["RTE.zip"]
+def _as_if_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = archives.get
+    monkeypatch.setattr(official_sets, "get", lambda *arguments: (*real(*arguments)[:2], True))
 
 
-def test_broken_lines_of_a_published_file_are_left_out_and_counted(
-    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.slow
+def test_every_set_is_trained_and_scored(
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, _ = official.provide(f"{hub.url}/plain.txt", tmp_path, columns=2)
-    assert path.read_text() == "1\t2\n4\t5\n"
-    assert "1 lines without 2 columns left out" in capsys.readouterr().out
+    monkeypatch.setattr("d2lbert.data.is_sample", lambda name: False)  # the sample stands in for CoNLL-2003
+    rows = call("--limit", str(LIMIT))
+    assert list(rows) == ["folder random"]  # never BERT-base
+    assert {row.split(", ")[0] for row in rows["folder random"]} == set(official_sets.SETS)
+    assert {"mnli, matched", "mnli, mismatched", "mrpc, dev", "mrpc, test"} <= set(rows["folder random"])
+    for row in rows["folder random"].values():
+        assert 0 <= row["standard error of examples"] < 1
+        assert row["n"] == 1
+        assert row["train"] == LIMIT
+        assert row["rate chosen on"] == "nothing: fixed before"
+        assert row["model"] == {"layers": 2, "width": 32, "parameters": row["model"]["parameters"]}
+    assert rows["folder random"]["rte, dev"]["paper"] == {"BERT-base": 66.4, "BERT-large": 70.1}
+    assert rows["folder random"]["mnli, mismatched"]["paper"]["BERT-base"] == 83.4
+    assert "best_f1" in rows["folder random"]["squad20, dev"]["all scores"][0]
+    assert not (tmp_path / "results").exists()
+
+
+def test_other_files_than_the_published_are_a_trial(
+    call: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("--sets", "rte")
+    assert "rte: a trial, not a result: other files than published" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_result_keeps_the_rows_of_other_sets_and_models(
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _as_if_published(monkeypatch)
+    path = tmp_path / "results" / "finetuning" / "official.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"metrics": {"other": {"rte, dev": {"mean": 1}}}}))
+    call("--sets", "rte", trial=False)
+    rows = call("--sets", "sst2", "--seeds", "0", "1", trial=False)
+    assert rows["other"] == {"rte, dev": {"mean": 1}}
+    assert set(rows["folder random"]) == {"rte, dev", "sst2, dev"}
+    assert rows["folder random"]["sst2, dev"]["n"] == 2
+
+
+def test_a_finished_run_is_read_and_its_checkpoint_is_gone(call: Callable[..., Any], tmp_path: Path) -> None:
+    call("--sets", "rte")
+    (kept,) = (tmp_path / "runs").glob("**/rte.json")
+    assert not list((tmp_path / "runs").glob("**/*.checkpoint"))
+    content = json.loads(kept.read_text())
+    content["found"]["parts"]["dev"]["scores"]["accuracy"] = 0.123
+    kept.write_text(json.dumps(content))
+    assert call("--sets", "rte")["folder random"]["rte, dev"]["mean"] == 0.123
+
+
+def test_the_rate_is_chosen_on_a_part_of_train(
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(official, "RATES", (1e-3, 1e-5))
+    seen = []
+    real = official.fine_tune
+    monkeypatch.setattr(
+        official,
+        "fine_tune",
+        lambda *arguments, **rest: seen.append((len(arguments[3]), len(arguments[4]))) or real(*arguments, **rest),
+    )
+    row = call("--sets", "rte", "--choose")["folder random"]["rte, dev"]
+    assert row["rate"] in (1e-3, 1e-5)
+    assert seen == [(22, 2), (22, 2), (24, 12)]  # the choice never sees the 12 that are scored
+
+
+def _killed_after_one_epoch(arguments: list[str]) -> None:
+    """Be killed, as by a power cut, right after the first epoch's checkpoint of the second set."""
+    real = finetuning.save_checkpoint
+
+    def save(folder: Path, *rest: Any) -> None:
+        real(folder, *rest)
+        if "sst2" in str(folder):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    finetuning.save_checkpoint = save  # type: ignore[assignment]
+    sys.argv = ["official", *arguments]
+    official.main()
+
+
+def test_a_killed_run_goes_on_to_the_same_scores(
+    published: Path, encoder: Path, call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = ["--sets", "rte", "sst2"]
+    whole = call(*sets, runs=tmp_path / "unbroken")["folder random"]
+    runs = tmp_path / "broken"
+    arguments = [*sets, "--data", str(published), "--runs", str(runs), "--model", str(encoder)]
+    child = multiprocessing.get_context("fork").Process(target=_killed_after_one_epoch, args=(arguments,))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    kept = json.loads((runs / "trial.json").read_text())["metrics"]["folder random"]
+    assert set(kept) == {"rte, dev"}  # the first set is recorded although the second never ended
+    assert list(runs.glob("**/sst2.checkpoint"))
+    epochs = []
+    real = finetuning.train_epoch
+    monkeypatch.setattr(finetuning, "train_epoch", lambda run, bar: epochs.append(1) or real(run, bar))
+    resumed = call(*sets, runs=runs)["folder random"]
+    assert len(epochs) == 2  # of three: one was in the checkpoint, and rte's run was read
+    assert {name: row["all scores"] for name, row in resumed.items()} == {
+        name: row["all scores"] for name, row in whole.items()
+    }
+
+
+def test_files_for_the_server(call: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "server"
+    call("--sets", "cola", "mnli", "stsb", "qqp", "--submit", str(target))
+    lines = {path.stem: path.read_text().splitlines() for path in target.glob("*.tsv")}
+    assert set(lines) == {"CoLA", "MNLI-m", "MNLI-mm", "AX", "STS-B", "QQP", "WNLI"}
+    for name, allowed in (("CoLA", {"0", "1"}), ("QQP", {"0", "1"}), ("WNLI", {"0"})):
+        assert lines[name][0] == "index\tprediction"
+        assert [line.split("\t")[0] for line in lines[name][1:]] == [str(i) for i in range(24)]
+        assert {line.split("\t")[1] for line in lines[name][1:]} <= allowed
+    assert {line.split("\t")[1] for line in lines["AX"][1:]} <= {"entailment", "neutral", "contradiction"}
+    assert all(0 <= float(line.split("\t")[1]) <= 5 for line in lines["STS-B"][1:])
+    assert "still missing: SST-2, MRPC, QNLI, RTE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
+    ("arguments", "message"),
     [
-        ("/torn.zip#RTE/train.tsv", r"torn\.zip is damaged or has no RTE/train\.tsv"),
-        ("/RTE.zip#RTE/other.tsv", r"RTE\.zip is damaged or has no RTE/other\.tsv"),
-        ("/none.zip#a", r"none\.zip cannot be had: .* answered 404 .*; put .* into"),
+        (["--limit", "3"], "--limit 3 leaves too little"),
+        (["--model", "minilmm"], "unknown model 'minilmm': did you mean minilm"),
     ],
 )
-def test_faults_are_one_line(hub: Hub, tmp_path: Path, address: str, message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        official.provide(hub.url + address, tmp_path)
-    assert "\n" not in str(caught.value)
-    assert not list(tmp_path.glob("*.tsv"))
+def test_mistakes_are_one_line(
+    call: Callable[..., Any], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        call(*arguments)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_set_is_measured_and_kept(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    addresses = {part: f"{hub.url}/RTE.zip#RTE/{part}.tsv" for part in ("train", "dev")}
-    monkeypatch.setitem(official.SETS, "rte", dataclasses.replace(official.SETS["rte"], **addresses))
-    monkeypatch.setattr(official, "RATES", (1e-4, 1e-5))
-    options = Namespace(model="minilm", seed=0, limit=6, data=tmp_path / "data", runs=tmp_path / "runs")
-    found = official.measure("rte", options)
-    assert set(found["tried"]) == {"0.0001", "1e-05"}
-    assert found["best"] == max(record["accuracy"] for record in found["tried"].values())
-    assert found["set"]["paper"] == 66.4
-    kept = tmp_path / "runs" / "rte-0.0001.json"
-    content = json.loads(kept.read_text())
-    content["found"]["accuracy"] = 2.0
-    kept.write_text(json.dumps(content))
-    assert official.measure("rte", options)["best"] == 2.0  # read, not trained again
+@pytest.mark.slow
+def test_a_bert_of_full_size_in_the_hubs_old_names(published: Path, tmp_path: Path, call: Callable[..., Any]) -> None:
+    base = random_bert(
+        tmp_path / "base",
+        old_names=True,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+    )
+    rows = call("--sets", "rte", "squad11", "--limit", str(LIMIT), "--model", str(base))["folder base"]
+    assert {row["model"]["layers"] for row in rows.values()} == {12}
+    assert {row["examples"] for row in rows.values()} == {LIMIT}

@@ -11,7 +11,7 @@ import pytest
 
 from d2lbert import UserError, data
 from d2lbert.data import Pair, ScoredPair, Sentence, WordInContext, read_file
-from d2lbert.data.readers.pairs import sense_pair
+from d2lbert.data.readers.pairs import glue_pairs, sense_pair
 from d2lbert.storage.places import home
 
 # Data set and split -> examples, as counted when the mirror was made. One file of 4,076, 9,815 or 5,282 pairs is cut.
@@ -182,6 +182,13 @@ def test_the_entities_of_xml_and_a_name_of_a_dtd_are_read(tmp_path: Path) -> Non
     assert read_file(write(tmp_path, named), "rte-xml", task="pair") == [Pair("a & ä", "b", "entailment")]
     with pytest.raises(UserError, match="is not valid XML: undefined entity"):
         read_file(write(tmp_path, named.replace("&amp;", "&a;")), "rte-xml", task="pair")
+
+
+def test_an_empty_text_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+    path = write(tmp_path, "id\tquestion1\tquestion2\tis_duplicate\n1\tWhat?\t\t0\n")
+    with pytest.raises(UserError, match="line 2: the text is empty"):
+        list(glue_pairs(path))
+    assert list(glue_pairs(path, allow_empty=True)) == [Pair("What?", "", "0")]
 
 
 def test_labels_of_the_training_file_bind_the_others(tmp_path: Path) -> None:

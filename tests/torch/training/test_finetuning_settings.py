@@ -122,6 +122,18 @@ def test_of_epochs_that_tie_the_later_is_kept(monkeypatch: pytest.MonkeyPatch) -
     assert torch.equal(kept["classifier.weight"], last["classifier.weight"])
 
 
+def test_by_epoch_the_last_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracies = iter([0.0, 0.9, 0.1])  # the first is asked for before the training
+    monkeypatch.setattr(Classification, "score", lambda *_: {"accuracy": next(accuracies)})
+    kept, history = _run(dataclasses.replace(QUICK, epochs=2, best_by="epoch"))
+    assert [record["accuracy"] for record in history] == [0.9, 0.1]
+    assert history.best["epoch"] == 2
+    assert history.shown == "accuracy"
+    accuracies = iter([0.0, 0.1, 0.9])
+    last, _ = _run(dataclasses.replace(QUICK, epochs=2))
+    assert torch.equal(kept["classifier.weight"], last["classifier.weight"])
+
+
 def test_best_by_chooses_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = [{"accuracy": 0.9, "f1": 0.1}, {"accuracy": 0.1, "f1": 0.9}]
     kept = {}

@@ -1,0 +1,55 @@
+"""How far a score would scatter over other examples of the same kind: the jackknife over groups of examples.
+
+Leave out one group of examples after another and score the rest. With g groups and scores t_1 to t_g, the standard
+error is sqrt((g - 1) / g * sum((t_i - mean)^2)). It holds for any smooth score: accuracy, F1, correlations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from d2lbert.tasks.base import Input, Loss, Task
+
+GROUPS = 20
+
+
+def standard_error(
+    task: Task, examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray], score: str
+) -> float:
+    """Return the standard error of a score, as a difference of scores.
+
+    Args:
+        task: scores the outputs.
+        examples, inputs, outputs: what is scored; at least two examples.
+        score: the name of the score.
+    """
+    groups = np.random.default_rng(0).permutation(len(examples)) % min(GROUPS, len(examples))
+    numbers = range(groups.max() + 1)
+
+    def scored(chosen: np.ndarray) -> float:
+        return task.score(*_subset(examples, inputs, outputs, chosen))[score]
+
+    if task.loss is Loss.SPAN:  # a mean over questions, and slow: score each group once
+        sums = np.array([scored(groups == number) * (groups == number).sum() for number in numbers])
+        without = [(sums.sum() - sums[number]) / (groups != number).sum() for number in numbers]
+    else:
+        without = [scored(groups != number) for number in numbers]
+    return math.sqrt((len(without) - 1) * float(np.var(without)))
+
+
+def _subset(
+    examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray], chosen: np.ndarray
+) -> tuple[list[Any], list[Input], list[np.ndarray]]:
+    """Return the chosen examples, and their inputs and outputs; inputs name their example by its new index."""
+    new = np.cumsum(chosen) - 1
+    kept = [number for number, item in enumerate(inputs) if chosen[item.example]]
+    return (
+        [example for example, keep in zip(examples, chosen, strict=True) if keep],
+        [dataclasses.replace(inputs[number], example=int(new[inputs[number].example])) for number in kept],
+        [outputs[number] for number in kept],
+    )
