@@ -263,6 +263,29 @@ class BertForMultipleChoice(_BertWithPooledHead):
         return list(CHOICE_LABELS)
 
 
+# What follows the encoder's name in ``architectures`` of a ``config.json`` -> the head's class.
+HEADS: dict[str, type[BertWithHead]] = {
+    "ForSequenceClassification": BertForSequenceClassification,
+    "ForTokenClassification": BertForTokenClassification,
+    "ForQuestionAnswering": BertForQuestionAnswering,
+    "ForMultipleChoice": BertForMultipleChoice,
+}
+
+
+def head_class(path: Path) -> type[BertWithHead]:
+    """Return the class of the head that a ``config.json`` names.
+
+    Raises:
+        UserError: it names none, or another.
+    """
+    names = _architectures(_content(path), path)
+    if len(names) != 1 or _head_of(names[0]) not in HEADS:
+        raise UserError(
+            f"{path} names no head that is known here (architectures): name one of Bert{', Bert'.join(HEADS)}"
+        )
+    return HEADS[_head_of(names[0])]
+
+
 def _check_head(path: Path, head: str) -> dict[str, Any]:
     """Return the content of a ``config.json``; refuse one that names another head."""
     config = _content(path)
