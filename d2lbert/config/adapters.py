@@ -9,7 +9,7 @@ from d2lbert.config.settings import Settings, setting
 
 # Which linear layers get an adapter: the end of their names in our encoders.
 TARGETS = {
-    "attention": ("attention.query", "attention.value"),  # what the paper's experiments adapt (Hu et al. 2021, 4.2)
+    "attention": ("attention.query", "attention.value"),  # what the paper's experiments adapt (Hu et al. 2022, 4.2)
     "all": (
         "attention.query",
         "attention.key",
@@ -24,7 +24,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class AdapterConfig(Settings):
-    """Sizes of the low-rank adapters of a model (Hu et al. 2021)."""
+    """Sizes of the low-rank adapters of a model (Hu et al. 2022)."""
 
     kind: ClassVar[str] = "adapters"
 

@@ -1,4 +1,4 @@
-"""Low-rank adapters, LoRA (Hu et al. 2021): a trained encoder stays as it is, and small matrices beside its own learn.
+"""Low-rank adapters, LoRA (Hu et al. 2022): a trained encoder stays as it is, and small matrices beside its own learn.
 
 A linear layer computes W x + b. With an adapter it computes W x + b + (alpha / r) B A x, where A is (r, I) and B is
 (O, r). W and b are frozen. B starts at zero, so that the model starts where the encoder is. After training the update
@@ -39,7 +39,7 @@ Head = TypeVar("Head", bound="BertWithHead")
 
 
 class LoraLinear(nn.Linear):
-    """A linear layer with an adapter: W x + b + (alpha / r) B A x (Hu et al. 2021, equation 3).
+    """A linear layer with an adapter: W x + b + (alpha / r) B A x (Hu et al. 2022, equation 3).
 
     ``weight`` and ``bias`` are those of the layer that it replaces, frozen.
 
