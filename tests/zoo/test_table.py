@@ -39,7 +39,7 @@ PROMISED = {
     "bert_mini": ["book_corpus_wiki_en_uncased"],
     "bert_small": ["book_corpus_wiki_en_uncased"],
     "bert_medium": ["book_corpus_wiki_en_uncased"],
-    "minilm": ["", "mrpc", "sick", "sst2", "stsb_en"],
+    "minilm": ["", "mrpc", "sick", "sst2", "stsb_en", "wnut17"],
     "elmo-small": [""],
     "d2lbert-tiny": [""],
 }
