@@ -15,8 +15,9 @@ from d2lbert.text import ByteLevel, Tokenizer, Unigram, WordPiece
 from d2lbert.text.characters import WordCharacters
 from d2lbert.text.unigram import TOKENIZER_FILE
 from d2lbert.text.vocab import check_vocabulary
+from d2lbert.weights.adapters import is_adapter_folder
 from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
-from d2lbert.zoo.folders import entry_folder, find_model, is_other_repository, local_folder, locate
+from d2lbert.zoo.folders import encoder_folder, entry_folder, find_model, is_other_repository, local_folder, locate
 from d2lbert.zoo.table import CONFIGS
 
 # What follows the encoder's name in the names of fine-tuned models.
@@ -39,18 +40,20 @@ def get_model(
         name: a name of the zoo, such as ``"minilm"`` or ``"bert_12_768_12"``; the name of a public repository of the
             hub that holds a BERT or a relative, such as ``"bert-base-uncased"``; or a model folder, also as
             ``file://...``.
-        dataset_name: what the weights were trained on, such as ``"wiki_cn_cased"``, where a name has several.
+        dataset_name: what the weights were trained on, such as ``"wiki_cn_cased"``, where a name has several; or what
+            the encoder was adapted to, as in ``get_model("minilm", "sst2")``.
         edition: ``"torch"`` or ``"mxnet"``.
         pretrained: False for random weights of the same sizes; only the vocabulary is downloaded then.
         path: a model folder to use instead of the named one.
 
     Returns:
         a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, a ``Gpt``
-        with a ``ByteLevel``, or an ``Elmo`` with a ``WordCharacters``.
+        with a ``ByteLevel``, or an ``Elmo`` with a ``WordCharacters``. Of low-rank adapters, the whole model with its
+        head, such as a ``BertForSequenceClassification``, the adapters merged into the encoder.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the
-            table; a vocabulary that does not fit the weights.
+            table; a vocabulary that does not fit the weights; adapters for MXNet, or without their weights.
     """
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
@@ -62,6 +65,8 @@ def get_model(
         elmo = _elmo_class(edition)
         model = elmo.from_pretrained(folder) if pretrained else elmo(ElmoConfig.from_options(folder / OPTIONS_FILE))
         return model, WordCharacters(model.config.max_characters)
+    if is_adapter_folder(folder):
+        return _adapted(folder, edition, pretrained)
     if entry is None:
         _check_files(folder, pretrained)
     kind = entry.kind if entry is not None else str(read_json(folder / CONFIG_FILE).get("model_type", "bert"))
@@ -72,6 +77,22 @@ def get_model(
         _warn_of_head(folder)
     tokenizer = _gpt_tokenizer(folder, model.config) if kind == "gpt2" else tokenizer_of(folder, model.config)
     return model, tokenizer
+
+
+def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:
+    """Return the whole model of a folder of adapters, and the tokenizer of its encoder.
+
+    Raises:
+        UserError: for MXNet, or without weights; the folder is damaged, or its encoder is not available.
+    """
+    if edition != "torch":
+        raise UserError(f"{folder.name} holds adapters, which the {edition} edition has not: use edition='torch'")
+    if not pretrained:
+        raise UserError(f"{folder.name} holds adapters, which are nothing but weights: leave pretrained=False out")
+    from d2lbert.torch.heads import head_class
+
+    model = head_class(folder / CONFIG_FILE).from_pretrained(folder)
+    return model, tokenizer_of(folder, model.bert.config)
 
 
 def _check_files(folder: Path, weights: bool) -> None:
@@ -103,12 +124,12 @@ def _warn_of_head(folder: Path) -> None:
 
 
 def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
-    """Return the tokenizer of the folder of an encoder.
+    """Return the tokenizer of the folder of an encoder; adapters have that of their encoder.
 
     Raises:
         UserError: the tokenizer is missing or damaged, or its vocabulary does not fit the model's embeddings.
     """
-    kind = Unigram if config.model_type == "albert" else WordPiece
+    folder, kind = encoder_folder(folder), Unigram if config.model_type == "albert" else WordPiece
     tokenizer = kind.from_pretrained(folder)
     check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
     return tokenizer

@@ -60,7 +60,7 @@ def test_a_folder_stands_in_for_the_name(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"name": "minlm"}, "unknown model 'minlm': did you mean minilm"),
-        ({"name": "minilm", "dataset_name": "wiki"}, "has no data set 'wiki'"),
+        ({"name": "d2lbert-tiny", "dataset_name": "wiki"}, "has no data set 'wiki'"),
         ({"name": "minilm", "edition": "jax"}, "unknown edition 'jax'"),
         ({"name": "some/where/else"}, "not a model folder"),
         (

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from d2lbert.tasks.base import Task as TaskProtocol
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help=" or ".join(NAMED))]
-Model = Annotated[str, typer.Option("--model", help="a model folder, a name of d2lbert models or of the hub")]
+Model = Annotated[
+    str, typer.Option("--model", help="a model folder, a name of d2lbert models (such as minilm-sst2) or of the hub")
+]
 Format = Annotated[
     str | None,
     typer.Option(

@@ -76,10 +76,13 @@ def finetune(
     task_object, train_examples, dev_examples = train_and_dev(task, train, dev, format, columns, settings.seed)
     from d2lbert.models import get_model
     from d2lbert.torch.bert import BertModel
+    from d2lbert.torch.heads import BertWithHead
     from d2lbert.torch.runtime import seed_everything
     from d2lbert.torch.training.finetuning import fine_tune
 
     encoder, tokenizer = get_model(model)
+    if isinstance(encoder, BertWithHead):  # adapters, merged: go on from what they learned, with a new head
+        encoder = encoder.bert
     if not isinstance(encoder, BertModel):
         raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
     settings = dataclasses.replace(settings, max_length=input_length(task, max_length, encoder))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +15,13 @@ import typer
 
 from d2lbert import data
 from d2lbert.commands.examples import Format, MaxLength, Model, Task, read_examples
+from d2lbert.commands.fill_mask import FILL_MASK, fill_mask
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.rows import check_file_to_write, json_line, note, readable_row, write_rows
 from d2lbert.data.readers.tables import Columns
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
-from d2lbert.tasks.table import named_task
+from d2lbert.tasks.table import NAMED, named_task
 
 if TYPE_CHECKING:
     from d2lbert.tasks.base import Task as TaskProtocol
@@ -37,7 +38,10 @@ def evaluate(
     format: Format = None,
     max_length: MaxLength = None,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", help="file for the answers; by default in the model's folder")
+        Path | None,
+        typer.Option(
+            "--predictions", help="file for the answers; by default in the model's folder, or here for a name"
+        ),
     ] = None,
 ) -> None:
     """Score a fine-tuned model; the last line printed is one JSON object of metrics.
@@ -49,7 +53,7 @@ def evaluate(
         raise UserError(f"--predictions {predictions} is a folder: name a file")
     from d2lbert.torch.runtime import best_device
     from d2lbert.torch.training.evaluation import evaluate as score
-    from d2lbert.zoo.folders import locate
+    from d2lbert.zoo.folders import local_folder
 
     trained, tokenizer = load_trained(task, model)
     task_object, length = task_of(task, trained), input_length(task, max_length, trained.bert)
@@ -58,12 +62,14 @@ def evaluate(
     scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
     print(json_line({**scores, "examples": len(examples)}))
-    _write_predictions(predictions, locate(model) / f"predictions-{name}.jsonl", examples, predicted)
+    # The folder of a model that is known by its name is not the user's to write into.
+    default = (local_folder(model) or Path()) / f"predictions-{name}.jsonl"
+    _write_predictions(predictions, default, examples, predicted)
 
 
 @options_from_settings({})
 def predict(
-    task: Task,
+    task: Annotated[str, typer.Argument(metavar="TASK", help=" or ".join([*NAMED, FILL_MASK]))],
     model: Model,
     columns: Columns,
     text: Annotated[
@@ -91,26 +97,54 @@ def predict(
 
     A question with choices is one --text, the premise, and one --pair for every choice. For a model of COPA the
     premise ends in "What was the cause?" or in "What happened as a result?".
+
+    The task fill_mask guesses what stands at each [MASK] of a --text: the likeliest pieces, with their probabilities.
+    Its model is one that was pretrained on such gaps, with the head of that task, such as d2lbert-tiny.
     """
+    if task == FILL_MASK:
+        if pair or data_set is not None or not text:
+            raise UserError("fill_mask reads one or more --text with [MASK] in it: give these, and no --pair or --data")
+        return _show(lambda: fill_mask(model, text), out)
     named = named_task(task)
     _check_source(text, pair, data_set)
     if data_set is None:
         named.check_texts(task, text or [], pair or [])
-    if out is not None:
-        check_file_to_write(out)
+    _show(lambda: _answers(task, model, text or [], pair or [], data_set, split, format, columns, max_length), out)
+
+
+def _answers(
+    task: str,
+    model: str,
+    texts: Sequence[str],
+    pairs: Sequence[str],
+    data_set: str | None,
+    split: str,
+    format: str | None,
+    columns: Columns,
+    max_length: int | None,
+) -> list[dict[str, Any]]:
+    """Return a row for each typed text, or for each example of --data."""
     from d2lbert.torch.runtime import best_device
     from d2lbert.torch.training.evaluation import predict as predict_examples
 
     trained, tokenizer = load_trained(task, model)
-    length, device = input_length(task, max_length, trained.bert), best_device()
+    named, length, device = named_task(task), input_length(task, max_length, trained.bert), best_device()
     if data_set is None:
-        examples = named.of_texts(text or [], pair or [], trained.labels)
+        examples = named.of_texts(texts, pairs, trained.labels)
     else:
         examples = read_examples(task, data_set, split, format, columns, trained.labels, labelled=False)
     predictions = predict_examples(trained.to(device), task_of(task, trained), tokenizer, examples, length, device)
     rows = [readable_row(*both) for both in zip(examples, predictions, strict=True)]
     if data_set is None:
-        rows = [_typed_row(index, text or [], pair or [], named.seconds, row) for index, row in enumerate(rows)]
+        rows = [_typed_row(index, texts, pairs, named.seconds, row) for index, row in enumerate(rows)]
+    return rows
+
+
+def _show(answers: Callable[[], list[dict[str, Any]]], out: Path | None) -> None:
+    """Print the answers, or write them to --out, of which it is known before the work that it can be written."""
+    if out is not None:
+        check_file_to_write(out)
+    rows = answers()
     if out is None:
         print("\n".join(map(json_line, rows)))
         return

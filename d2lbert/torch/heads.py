@@ -25,7 +25,7 @@ SPAN_LABELS = ("start", "end")
 CHOICE_LABELS = ("choice",)
 
 
-class _BertWithHead(nn.Module):
+class BertWithHead(nn.Module):
     """What the heads share: an encoder, dropout, one linear layer, and folders that ``transformers`` reads.
 
     The encoder may be an ALBERT or a DistilBERT. In a file the head is then named after it, such as
@@ -38,6 +38,7 @@ class _BertWithHead(nn.Module):
     """
 
     layer_name: ClassVar[str] = "classifier"  # of the linear layer in a file
+    uses_pooler: ClassVar[bool] = True
 
     def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
         super().__init__()
@@ -51,25 +52,34 @@ class _BertWithHead(nn.Module):
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a folder that :meth:`save_pretrained` or ``transformers`` has written.
 
+        A folder of low-rank adapters is loaded with its encoder, and the adapters are merged into it.
+
         Raises:
             UserError: ``config.json`` names another head or has damaged label names, or the weights have no head or do
                 not fit.
         """
+        from d2lbert.weights.adapters import is_adapter_folder
         from d2lbert.weights.folder import CONFIG_FILE, read_tensors
         from d2lbert.weights.header import read_header
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
+        if is_adapter_folder(path):
+            from d2lbert.torch.adapters import load_adapters, merge_adapters
+
+            model = load_adapters(cls, path)
+            merge_adapters(model)
+            return model
         encoder = encoder_class(str(read_json(path / CONFIG_FILE).get("model_type", "bert")))
         config = encoder.config_class.from_json(path / CONFIG_FILE)
         encoder.check_file(read_header(path), config, path)
         tensors = read_tensors(path)
-        labels = cls._read_labels(path / CONFIG_FILE, tensors)
+        labels = cls.read_labels(path / CONFIG_FILE, tensors)
         model = cls(encoder(config), labels)
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)
-        load_named(model, model._names(), tensors, path)
+        load_named(model, model.head_names(), tensors, path)
         return model.eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -78,20 +88,24 @@ class _BertWithHead(nn.Module):
 
         config = self.bert.config
         tensors = {f"{config.model_type}.{name}": array for name, array in self.bert.tensors().items()}
-        tensors |= named_arrays(self, self._names())
-        fields = {
-            "architectures": [config.architecture.removesuffix("Model") + _head_of(type(self).__name__)],
+        tensors |= named_arrays(self, self.head_names())
+        write_folder(folder, config, tensors, self.config_fields())
+
+    def config_fields(self) -> dict[str, Any]:
+        """Return the fields of ``config.json`` besides the encoder's sizes."""
+        return {
+            "architectures": [self.bert.config.architecture.removesuffix("Model") + _head_of(type(self).__name__)],
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
             "label2id": {label: index for index, label in enumerate(self.labels)},
+            **self._more_fields(),
         }
-        write_folder(folder, config, tensors, {**fields, **self._more_fields()})
 
-    def _names(self) -> dict[str, str]:
+    def head_names(self) -> dict[str, str]:
         """Return the table from our names of the head's parameters to those in a file."""
         return {f"classifier.{kind}": f"{self.layer_name}.{kind}" for kind in ("weight", "bias")}
 
     @classmethod
-    def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
+    def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         """Return the label names in a ``config.json``, in the order of the logits.
 
         ``transformers`` leaves them out if they are the default ones, LABEL_0 and LABEL_1. Then the size of the layer
@@ -118,7 +132,7 @@ class _BertWithHead(nn.Module):
         return {}
 
 
-class _BertWithPooledHead(_BertWithHead):
+class _BertWithPooledHead(BertWithHead):
     """A head on the pooled vector of each text. If the encoder has no pooler, the head has a layer in its place."""
 
     def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
@@ -128,8 +142,8 @@ class _BertWithPooledHead(_BertWithHead):
             self.pre_classifier = nn.Sequential(nn.Linear(bert.config.hidden_size, bert.config.hidden_size), nn.ReLU())
             initialize(self.pre_classifier[0], bert.config.initializer_range)
 
-    def _names(self) -> dict[str, str]:
-        names = super()._names()
+    def head_names(self) -> dict[str, str]:
+        names = super().head_names()
         if self.bert.pooler is None:
             names |= {f"pre_classifier.0.{kind}": f"pre_classifier.{kind}" for kind in ("weight", "bias")}
         return names
@@ -155,8 +169,10 @@ class BertForSequenceClassification(_BertWithPooledHead):
         return {"problem_type": "regression"} if len(self.labels) == 1 else {}
 
 
-class _BertWithTokenHead(_BertWithHead):
+class _BertWithTokenHead(BertWithHead):
     """A head on every token. It needs no pooler, and ``transformers`` saves none."""
+
+    uses_pooler = False
 
     def _optional_tensors(self) -> dict[str, np.ndarray]:
         return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
@@ -209,14 +225,14 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         from d2lbert.zoo.folders import locate
 
         model, path = super().from_pretrained(folder), locate(folder) / CONFIG_FILE
-        threshold = read_json(path).get("null_threshold")
+        threshold = _content(path).get("null_threshold")
         if not isinstance(threshold, float | int | None):
             raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")
         model.null_threshold = threshold
         return model
 
     @classmethod
-    def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
+    def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         _check_head(path, cls.__name__)
         return list(SPAN_LABELS)
 
@@ -240,21 +256,49 @@ class BertForMultipleChoice(_BertWithPooledHead):
         super().__init__(bert, labels)
 
     @classmethod
-    def _read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
+    def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         architectures = _architectures(_check_head(path, cls.__name__), path) or [""]
         if _head_of(architectures[0]) != _head_of(cls.__name__):
             raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")
         return list(CHOICE_LABELS)
 
 
+# What follows the encoder's name in ``architectures`` of a ``config.json`` -> the head's class.
+HEADS: dict[str, type[BertWithHead]] = {
+    "ForSequenceClassification": BertForSequenceClassification,
+    "ForTokenClassification": BertForTokenClassification,
+    "ForQuestionAnswering": BertForQuestionAnswering,
+    "ForMultipleChoice": BertForMultipleChoice,
+}
+
+
+def head_class(path: Path) -> type[BertWithHead]:
+    """Return the class of the head that a ``config.json`` names.
+
+    Raises:
+        UserError: it names none, or another.
+    """
+    names = _architectures(_content(path), path)
+    if len(names) != 1 or _head_of(names[0]) not in HEADS:
+        raise UserError(
+            f"{path} names no head that is known here (architectures): name one of Bert{', Bert'.join(HEADS)}"
+        )
+    return HEADS[_head_of(names[0])]
+
+
 def _check_head(path: Path, head: str) -> dict[str, Any]:
     """Return the content of a ``config.json``; refuse one that names another head."""
-    config = read_json(path)
+    config = _content(path)
     architecture = (_architectures(config, path) or [head])[0]
     if _head_of(architecture) and _head_of(architecture) != _head_of(head):
         expected = architecture.removesuffix(_head_of(architecture)) + _head_of(head)
         raise UserError(f"{path} is of {architecture}, not of {expected}: use the task that it was fine-tuned for")
     return config
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return the content of a ``config.json``; nothing where there is none, as beside the adapters of ``peft``."""
+    return read_json(path) if path.is_file() else {}
 
 
 def _architectures(config: Mapping[str, Any], path: Path) -> list[str]:

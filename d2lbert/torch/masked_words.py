@@ -16,7 +16,7 @@ from torch import Tensor
 
 from d2lbert.data.batching import pack
 from d2lbert.errors import UserError
-from d2lbert.text import Encoding, WordPiece
+from d2lbert.text import Encoding, Tokenizer, WordPiece
 from d2lbert.text.encoding import MASK
 from d2lbert.torch.bert import first_positions
 from d2lbert.torch.pretraining import BertForPretraining
@@ -46,7 +46,7 @@ class Likelihood(NamedTuple):
     tokens: int
 
 
-def fill_masks(model: BertForPretraining, tokenizer: WordPiece, text: str, k: int = 5) -> list[list[tuple[str, float]]]:
+def fill_masks(model: BertForPretraining, tokenizer: Tokenizer, text: str, k: int = 5) -> list[list[tuple[str, float]]]:
     """Return the k most likely pieces for each ``[MASK]`` of a text, each with its probability, best first.
 
     Raises:

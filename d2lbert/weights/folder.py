@@ -27,24 +27,24 @@ _IN_BLOCK = re.compile(r"(encoder\.layer|encoder\.albert_layer_groups|transforme
 _WHOLE_NUMBERS = ("I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL")  # buffers, never parameters
 
 
-def read_tensors(folder: str | Path) -> dict[str, np.ndarray]:
-    """Read ``model.safetensors`` of a model folder, with canonical names and real numbers in float32.
+def read_tensors(folder: str | Path, name: str = WEIGHTS_FILE) -> dict[str, np.ndarray]:
+    """Read a file of safetensors in a model folder, with canonical names and real numbers in float32.
 
     Whole numbers stay as they are. Tensors of kinds that NumPy does not have, other than bfloat16, are left out.
 
     Raises:
         UserError: the file is missing, damaged, or holds a tensor twice under two names.
     """
-    path, header = Path(folder) / WEIGHTS_FILE, read_header(folder)
+    path, header = Path(folder) / name, read_header(folder, name)
     tensors: dict[str, np.ndarray] = {}
     with safe_open(path, "np") as file:
-        for name, info in header.items():
+        for canonical, info in header.items():
             if info.dtype == "BF16":
-                tensors[name] = read_bfloat16(path, info)
+                tensors[canonical] = read_bfloat16(path, info)
             elif info.is_real:
-                tensors[name] = file.get_tensor(info.name).astype(np.float32, copy=False)
+                tensors[canonical] = file.get_tensor(info.name).astype(np.float32, copy=False)
             elif info.dtype in _WHOLE_NUMBERS:
-                tensors[name] = file.get_tensor(info.name)
+                tensors[canonical] = file.get_tensor(info.name)
     return tensors
 
 
@@ -168,20 +168,20 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 
-def write_tensors(folder: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write ``model.safetensors`` atomically.
+def write_tensors(folder: str | Path, tensors: Mapping[str, np.ndarray], name: str = WEIGHTS_FILE) -> None:
+    """Write a file of safetensors atomically.
 
     Raises:
         UserError: a number is NaN or infinite, the folder cannot be written, or the disk is full.
     """
-    for name, array in tensors.items():
+    for tensor, array in tensors.items():
         if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
             raise UserError(
-                f"{name} holds NaN or infinity, so nothing was written to {folder}: the training went wrong, "
+                f"{tensor} holds NaN or infinity, so nothing was written to {folder}: the training went wrong, "
                 "lower the learning rate"
             )
-    with atomic(Path(folder) / WEIGHTS_FILE) as temporary:
-        contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    with atomic(Path(folder) / name) as temporary:
+        contiguous = {tensor: np.ascontiguousarray(array) for tensor, array in tensors.items()}
         try:
             # transformers rejects a file that does not name the framework that wrote it; all have the same layout.
             save_file(contiguous, temporary, metadata={"format": "pt"})

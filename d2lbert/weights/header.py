@@ -53,13 +53,13 @@ def canonical_name(name: str) -> str:
     return re.sub(r"^(bert|ernie|albert|distilbert)\.", "", name)
 
 
-def read_header(folder: str | Path) -> dict[str, TensorInfo]:
-    """Return what ``model.safetensors`` of a model folder holds, by canonical names. No tensor is read.
+def read_header(folder: str | Path, name: str = WEIGHTS_FILE) -> dict[str, TensorInfo]:
+    """Return what a file of safetensors in a model folder holds, by canonical names. No tensor is read.
 
     Raises:
         UserError: the file is missing, cannot be read, is damaged, or holds a tensor twice under two names.
     """
-    path = Path(folder) / WEIGHTS_FILE
+    path = Path(folder) / name
     length, fields = _read_fields(path)
     infos = [
         TensorInfo(name, field["dtype"], tuple(field["shape"]), 8 + length + field["data_offsets"][0])
@@ -95,7 +95,7 @@ def _read_fields(path: Path) -> tuple[int, dict[str, Any]]:
             return length, json.loads(file.read(length))
     except FileNotFoundError:
         raise UserError(
-            f"no {WEIGHTS_FILE} in {path.parent}: give a folder in Hugging Face's layout with safetensors weights"
+            f"no {path.name} in {path.parent}: give a folder in Hugging Face's layout with safetensors weights"
         ) from None
     except SafetensorError as error:
         raise UserError(f"{path} is damaged ({error}): copy the file again") from None

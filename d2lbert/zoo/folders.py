@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from d2lbert.errors import UserError
 from d2lbert.storage.places import home, package_folder
+from d2lbert.weights.adapters import base_of, is_adapter_folder
 from d2lbert.weights.folder import WEIGHTS_FILE
 from d2lbert.zoo.convert import OLD_WEIGHTS_FILE, convert_bin
 from d2lbert.zoo.files import fetch_model, is_cached
@@ -43,6 +44,15 @@ def locate(name: str | Path, weights: bool = True) -> Path:
         convert_bin(folder / OLD_WEIGHTS_FILE, folder / WEIGHTS_FILE)
         warnings.warn(f"{folder}: wrote {WEIGHTS_FILE}, the tensors of {OLD_WEIGHTS_FILE}", stacklevel=2)
     return folder
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Return the folder of the encoder, which has the vocabulary: of adapters the one they name.
+
+    Raises:
+        UserError: adapters name no encoder, or one that is not available.
+    """
+    return locate(base_of(folder)) if is_adapter_folder(folder) else folder
 
 
 def local_folder(name: str | Path) -> Path | None:

@@ -45,7 +45,9 @@ class ModelEntry:
         licence: as stated by its authors.
         citation: its key in ``references.bib``.
         source: ``"hub"``, ``"package"``, ``"book"``, or ``"none"`` where no public weights match the entry.
-        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"``, ``"gpt2"`` or ``"elmo"``.
+        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"``, ``"gpt2"`` or ``"elmo"``; or ``"adapter"``: a head
+            and low-rank adapters for the encoder called ``name``, trained on ``dataset``.
+        task: of an adapter, as the command line calls it.
         lowercase: whether its vocabulary was learned from text in lower case.
         config: the sizes of a BERT, one of its relatives or a GPT-2.
         unused_embeddings: how many of the last embeddings may have no piece in the vocabulary.
@@ -65,6 +67,7 @@ class ModelEntry:
     dataset: str = ""
     source: str = "hub"
     kind: str = "bert"
+    task: str = ""
     lowercase: bool = True
     config: BertConfig | GptConfig = field(default_factory=BertConfig)
     aliases: tuple[str, ...] = ()
@@ -84,7 +87,7 @@ class ModelEntry:
     @property
     def label(self) -> str:
         """The name and the data set in one word, as the command line takes it."""
-        return f"{self.name}:{self.dataset}" if self.dataset else self.name
+        return f"{self.name}{'-' if self.kind == 'adapter' else ':'}{self.dataset}" if self.dataset else self.name
 
     @property
     def vocabulary(self) -> str:
@@ -118,8 +121,9 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
     """Return the entry of a model.
 
     Args:
-        name: such as ``"bert_tiny"``, or with the data set, ``"bert_12_768_12:wiki_cn_cased"``.
-        dataset: the data set, where it is not in the name. A name with only one data set needs none.
+        name: such as ``"bert_tiny"``, or with the data set, ``"bert_12_768_12:wiki_cn_cased"``, ``"minilm-sst2"``.
+        dataset: the data set, where it is not in the name. A name with only one data set needs none; nor does an
+            encoder for which there are adapters, which have data sets.
 
     Raises:
         UserError: the name or data set is unknown (the message names similar ones), or the name has several data sets
@@ -128,11 +132,14 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
     for entry in entries():
         if (name if dataset is None else f"{name}:{dataset}") in entry.aliases:
             return entry
+    if dataset is None and (labelled := [entry for entry in entries() if entry.label == name]):
+        return labelled[0]
     name, colon, suffix = name.partition(":")
     requested = dataset if dataset is not None else suffix if colon else None
     candidates = [entry for entry in entries() if entry.name == name]
     if not candidates:
-        raise unknown_name("model", name, {entry.name for entry in entries()})
+        adapters = {entry.label for entry in entries() if entry.kind == "adapter"}
+        raise unknown_name("model", name, {entry.name for entry in entries()} | adapters)
     datasets = [entry.dataset for entry in candidates]
     if requested is None and len(candidates) == 1:
         return candidates[0]
@@ -144,7 +151,7 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
     if datasets == [""]:
         raise UserError(f"model {name!r} has no data set {requested!r}: leave dataset_name out")
     if requested not in datasets:
-        raise unknown_name(f"data set of {name}", requested, datasets)
+        raise unknown_name(f"data set of {name}", requested, [known for known in datasets if known])
     return candidates[datasets.index(requested)]
 
 

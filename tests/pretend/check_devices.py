@@ -40,6 +40,7 @@ from d2lbert.data.translation import EncodedPair
 from d2lbert.tasks.table import named_task
 from d2lbert.text import Vocabulary, WordPiece, count_words
 from d2lbert.torch import heads
+from d2lbert.torch.adapters import add_adapters, merge_adapters
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention, MultiHeadAttention
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.crf import LinearChainCrf
@@ -106,6 +107,18 @@ def attention_case(kind: Callable[..., nn.Module], device: torch.device) -> Any:
     x = torch.linspace(-1, 1, 2 * 3 * 8).reshape(2, 3, 8).to(device)
     visible = torch.tensor([[[True, True, True]], [[True, False, False]]], device=device)  # (2, 1, 3)
     return layer(x, x, x, visible)
+
+
+def adapters_case(device: torch.device) -> Any:
+    encoder = made(BertModel, BERT, device=torch.device("cpu"))
+    model = made(heads.BertForSequenceClassification, encoder, ("a", "b"), device=torch.device("cpu"))
+    add_adapters(model)
+    model.to(device)
+    rows = to_tensors(pad(TOKENIZER.encode_batch(TEXTS)), device)
+    logits = model(rows)
+    found = [logits, *gradients(model, logits.square().sum())]
+    merge_adapters(model)
+    return [*found, model(rows)]
 
 
 def gpt_case(device: torch.device) -> Any:
@@ -283,6 +296,7 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     "additive attention": lambda device: attention_case(AdditiveAttention, device),
     "dot-product attention": lambda device: attention_case(DotProductAttention, device),
     "multi-head attention": lambda device: attention_case(MultiHeadAttention, device),
+    "adapters": adapters_case,
     "gpt": gpt_case,
     "transformer": lambda device: translator_case("transformer", device),
     "seq2seq": lambda device: translator_case("none gru", device),

@@ -22,6 +22,7 @@ warnings.simplefilter("ignore")
 print(Path(d2lbert.__file__).parent.parent == Path.cwd() / "installed")
 print(notebook.results("finetuning/mrpc")["metrics"]["f1"]["n"])
 print(len(data.load("sst2", "dev")), d2lbert.zoo.locate("elmo-small").is_dir())
+print(d2lbert.get_model("minilm", "sst2")[0].labels)
 """
 
 
@@ -52,4 +53,4 @@ def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, cwd=installed
     )
-    assert run.stdout.splitlines() == ["True", "3", "80 True"], run.stderr
+    assert run.stdout.splitlines() == ["True", "3", "80 True", "('negative', 'positive')"], run.stderr

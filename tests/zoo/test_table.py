@@ -45,7 +45,7 @@ PROMISED = {
     "bert_mini": ["book_corpus_wiki_en_uncased"],
     "bert_small": ["book_corpus_wiki_en_uncased"],
     "bert_medium": ["book_corpus_wiki_en_uncased"],
-    "minilm": [""],
+    "minilm": ["", "mrpc", "sick", "sst2", "stsb_en", "wnut17"],
     "elmo-small": [""],
     "d2lbert-tiny": [""],
 }
@@ -192,7 +192,8 @@ def test_one_data_set_needs_no_name_and_several_do() -> None:
         ("bert_12_768_21", None, "unknown model 'bert_12_768_21': did you mean bert_12_768_12"),
         ("bert_12_768_12", "wiki_cn", "unknown data set of bert_12_768_12 'wiki_cn': did you mean wiki_cn_cased"),
         ("bert_12_768_12:wiki_cn", None, "unknown data set of bert_12_768_12 'wiki_cn': did you mean wiki_cn_cased"),
-        ("minilm", "wiki", "has no data set 'wiki'"),
+        ("d2lbert-tiny", "wiki", "has no data set 'wiki'"),
+        ("minilm", "wiki", "unknown data set of minilm 'wiki': "),
         ("", None, "unknown model ''"),
     ],
 )

@@ -1,0 +1,148 @@
+"""The adapters that come with the book: small, described, and they answer without training or network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cli_support import complaint, run
+
+from d2lbert import UserError, data, get_model
+from d2lbert.tasks.table import named_task
+from d2lbert.torch import heads
+from d2lbert.torch.adapters import adapted_layers, load_adapters
+from d2lbert.torch.training.evaluation import evaluate
+from d2lbert.weights.adapters import ADAPTER_WEIGHTS_FILE
+from d2lbert.zoo import describe_models, locate
+from d2lbert.zoo.table import ModelEntry, entries, find_entry
+
+ADAPTERS = [entry for entry in entries() if entry.kind == "adapter"]
+LABELS = [entry.label for entry in ADAPTERS]
+# What the least of them must say: a text or a pair, and how its answer begins.
+ANSWERS = {
+    "minilm-sst2": [
+        (["A joy from the first scene to the last."], "label", "positive"),
+        (["I was bored."], "label", "negative"),
+    ],
+    "minilm-mrpc": [
+        (["The company said profits rose.", "Profits went up, the company said."], "label", "paraphrase"),
+        (["The company said profits rose.", "It rained in London on Sunday."], "label", "different"),
+    ],
+    "minilm-sick": [
+        (["A dog is running in the park.", "An animal is running."], "label", "entailment"),
+        (["A dog is running in the park.", "There is no dog running in the park."], "label", "contradiction"),
+    ],
+}
+
+
+def _score(entry: ModelEntry, root: Path) -> dict[str, Any]:
+    stored = json.loads((root / "results" / "finetuning" / "adapters.json").read_text())
+    return stored["metrics"]["sets"][entry.dataset]
+
+
+def test_together_they_are_small() -> None:
+    assert len(ADAPTERS) >= 4
+    folders = [locate(label) for label in LABELS]
+    assert sum(path.stat().st_size for folder in folders for path in folder.iterdir()) < 5e6
+
+
+@pytest.mark.parametrize("entry", ADAPTERS, ids=LABELS)
+def test_its_card_says_what_was_measured_and_under_which_licence(entry: ModelEntry, root: Path) -> None:
+    card = " ".join((locate(entry.label) / "README.md").read_text().split())
+    found = _score(entry, root)
+    name = found["score"]
+    assert f"{name} {100 * found['scores'][name]:.1f}" in card
+    assert f"full fine-tuning ({100 * found['full'][name]:.1f}" in card
+    assert f"Measured** on {found['examples']['scored']:,} examples" in card
+    for part in ("**Data**", "**Limits**", "**Licence**", "**Training**", f'get_model("minilm", "{entry.dataset}")'):
+        assert part in card
+    difference = 100 * (found["scores"][name] - found["full"][name])
+    assert abs(difference) <= 1 or f"{-difference:.1f} points below" in card or "better than full" in card
+
+
+@pytest.mark.parametrize("entry", ADAPTERS, ids=LABELS)
+def test_the_file_is_the_measured_one(entry: ModelEntry, root: Path) -> None:
+    """And the real examples, where they are, give the stored score: a part of them, within three standard errors."""
+    assert (locate(entry.label) / ADAPTER_WEIGHTS_FILE).stat().st_size == _score(entry, root)["bytes"]
+
+
+@pytest.mark.parametrize("entry", ADAPTERS, ids=LABELS)
+def test_a_name_and_a_set_give_a_model_that_answers(entry: ModelEntry, no_data: None) -> None:
+    model, tokenizer = get_model("minilm", entry.dataset)
+    assert type(model).__name__ == named_task(entry.task).head
+    assert not adapted_layers(model)
+    same, _ = get_model(entry.label)
+    assert torch.equal(same.classifier.weight, model.classifier.weight)
+    open_model = load_adapters(getattr(heads, named_task(entry.task).head), locate(entry.label))
+    assert len(adapted_layers(open_model)) in (36, 37)
+    encoding = tokenizer.encode("A dog is running.", "An animal is running.")
+    ids = torch.tensor([encoding.ids]), torch.tensor([encoding.segment_ids])
+    torch.testing.assert_close(open_model(*ids), model(*ids), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("label", sorted(set(LABELS) & set(ANSWERS)))
+def test_easy_examples_from_the_command_line(label: str, no_data: None) -> None:
+    task = find_entry(label).task
+    for texts, key, expected in ANSWERS[label]:
+        options = [word for option, text in zip(("--text", "--pair"), texts, strict=False) for word in (option, text)]
+        result = run("predict", task, "--model", label, *options)
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)[key] == expected, result.stdout
+
+
+def test_similar_sentences_score_higher(no_data: None) -> None:
+    command = ("predict", "pair", "--model", "minilm-stsb_en", "--text", "A man plays a guitar.", "--pair")
+    near, far = (run(*command, text).stdout for text in ("Somebody is playing the guitar.", "The market fell."))
+    assert json.loads(near)["score"] > json.loads(far)["score"] + 2
+
+
+def test_the_stored_score_again(real_data: Path, root: Path) -> None:
+    """The sentiment of all 872 sentences; the device may turn a few of them."""
+    entry = find_entry("minilm-sst2")
+    model, tokenizer = get_model(entry.label)
+    task = named_task(entry.task).of_model(model.labels, None)
+    examples = data.load("sst2", "dev")[::4]
+    scores, _ = evaluate(model, task, tokenizer, examples)
+    stored = _score(entry, root)["scores"]["accuracy"]
+    assert abs(scores["accuracy"] - stored) < 3 * np.sqrt(stored * (1 - stored) / len(examples))
+
+
+def test_what_adapters_are_not(no_data: None) -> None:
+    with pytest.raises(UserError, match=r"^minilm-sst2 holds adapters, which the mxnet edition has not"):
+        get_model("minilm", "sst2", edition="mxnet")
+    with pytest.raises(UserError, match="nothing but weights: leave pretrained=False out"):
+        get_model("minilm", "sst2", pretrained=False)
+    assert "use the task that it was fine-tuned for" in complaint(
+        "predict", "tagging", "--model", "minilm-sst2", "--text", "x"
+    )
+    assert "did you mean minilm-sst2" in complaint("predict", "classification", "--model", "minilm-sst", "--text", "x")
+
+
+def test_evaluating_one_leaves_its_folder_alone(tmp_path: Path, no_data: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in locate("minilm-sst2").iterdir())
+    result = run("evaluate", "classification", "--model", "minilm-sst2", "--data", "sst2")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "predictions-sst2-dev.jsonl").is_file()
+    assert sorted(path.name for path in locate("minilm-sst2").iterdir()) == before
+
+
+def test_finetuning_goes_on_from_one(tmp_path: Path, no_data: None) -> None:
+    table = tmp_path / "train.csv"
+    table.write_text("text,label\ngood,yes\nbad,no\nfine,yes\npoor,no\n")
+    command = ("finetune", "classification", "--model", "minilm-sst2", "--train", table, "--dev", table)
+    result = run(*command, "--epochs", "1", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    model = heads.BertForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert model.labels == ("no", "yes")
+
+
+def test_the_list_names_them() -> None:
+    rows = {row["label"]: row for row in describe_models()}
+    for entry in ADAPTERS:
+        assert rows[entry.label]["where"] == "book"
+        assert entry.task in rows[entry.label]["note"]

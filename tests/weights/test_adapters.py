@@ -1,0 +1,70 @@
+"""Folders of adapters: both files, and configurations that describe something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError
+from d2lbert.weights.adapters import AdapterFolder, base_of, is_adapter_folder, read_adapters, write_adapters
+
+RANDOM = np.random.default_rng(0)
+TENSORS = {
+    "classifier.weight": RANDOM.normal(size=(2, 4)).astype(np.float32),
+    "encoder.layer.0.output.dense.lora_A.weight": RANDOM.normal(size=(3, 5)).astype(np.float32),
+    "encoder.layer.0.output.dense.lora_B.weight": RANDOM.normal(size=(4, 3)).astype(np.float32),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    content = AdapterFolder("some/encoder", 3, 6.0, TENSORS)
+    write_adapters(tmp_path / "adapters", content, "bert", ["classifier.weight"], "SEQ_CLS")
+    return tmp_path / "adapters"
+
+
+def test_what_is_written_is_read(folder: Path) -> None:
+    content = read_adapters(folder)
+    assert (content.base, content.rank, content.alpha) == ("some/encoder", 3, 6.0)
+    assert content.layers == ["encoder.layer.0.output.dense"]
+    assert set(content.tensors) == set(TENSORS)
+    assert all(np.array_equal(content.tensors[name], TENSORS[name]) for name in TENSORS)
+    assert is_adapter_folder(folder)
+    assert not is_adapter_folder(folder.parent)
+    assert base_of(folder) == "some/encoder"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("peft_type", "IA3", "peft_type is 'IA3', which d2lbert does not compute; use adapters where it is 'LORA'"),
+        ("use_dora", True, "use_dora is True"),
+        ("use_rslora", True, "use_rslora is True"),
+        ("bias", "all", "bias is 'all'"),
+        ("rank_pattern", {"query": 2}, "rank_pattern is"),
+        ("r", 0, "r is 0 and lora_alpha 6.0; give a rank of 1 or more"),
+        ("lora_alpha", "6", "lora_alpha '6'"),
+        ("base_model_name_or_path", None, "names no encoder: write its name or folder as base_model_name_or_path"),
+    ],
+)
+def test_other_adapters_are_refused(folder: Path, field: str, value: object, complaint: str) -> None:
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    with pytest.raises(UserError, match=complaint):
+        read_adapters(folder)
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    (folder / "adapter_model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"^no adapter_model\.safetensors in "):
+        read_adapters(folder)
+
+
+def test_a_number_too_large_for_half_precision_is_refused(tmp_path: Path) -> None:
+    tensors = {**TENSORS, "classifier.weight": np.full((2, 4), 1e6, np.float32)}
+    with np.errstate(over="ignore"), pytest.raises(UserError, match="NaN or infinity, so nothing was written"):
+        write_adapters(tmp_path, AdapterFolder("x", 3, 6.0, tensors), "bert", ["classifier.weight"], None, half=True)
+    assert not list(tmp_path.iterdir())
