@@ -71,7 +71,7 @@ PLANS = {
     "sick": Plan("pair", "accuracy", "test"),
     "wnut17": Plan("tagging", "f1", "test", epochs=5, learning_rate=2e-4),
     "conll2003": Plan("tagging", "f1", "test", learning_rate=2e-4),
-    "brown_universal": Plan("tagging", "accuracy", "test", epochs=2, learning_rate=3e-4, batch_size=64, every=8),
+    "brown_universal": Plan("tagging", "accuracy", "test", epochs=1, learning_rate=3e-4, every=8),
     "trec": Plan("classification", "accuracy", "test", epochs=3, learning_rate=2e-4, batch_size=64),
     "trec_fine": Plan("classification", "accuracy", "test", epochs=6, learning_rate=3e-4, batch_size=64),
     "agnews": Plan("classification", "accuracy", "dev", epochs=2, batch_size=64),
