@@ -16,8 +16,6 @@ RESULTS = {str(path.relative_to(ROOT / "results").with_suffix("")): path for pat
 # Scripts whose result is not there, and why.
 NOT_MEASURED = {
     "finetuning/agnews": "an hour on a busy processor; the plan and the script are ready",
-    "finetuning/brown_universal": "an hour on a busy processor; the plan and the script are ready",
-    "finetuning/trec_fine": "an hour on a busy processor; the plan and the script are ready",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
     "translation/multi30k_fr": "takes hours; tried with few steps",
