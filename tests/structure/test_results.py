@@ -15,7 +15,6 @@ SCRIPTS = {str(path.relative_to(ROOT / "benchmarks").with_suffix("")) for path i
 RESULTS = {str(path.relative_to(ROOT / "results").with_suffix("")): path for path in ROOT.glob("results/**/*.json")}
 # Scripts whose result is not there, and why.
 NOT_MEASURED = {
-    "finetuning/agnews": "an hour on a busy processor; the plan and the script are ready",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
     "translation/multi30k_fr": "takes hours; tried with few steps",
