@@ -1,13 +1,15 @@
 """Fine-tune the 6-layer MiniLM on sentences, pairs, scores and tags: the plan of every set, and how it is measured.
 
 Where a set has a test split, dev chooses the epoch and test is scored once; where it has none, a tenth of the training
-examples chooses and dev is scored once. Each run is kept as it ends, so that a stopped benchmark goes on where it was.
+examples chooses and dev is scored once. Of phrases, whole sentences choose, and what is part of them is not trained on.
+Each run is kept as it ends and each epoch has a checkpoint, so that a stopped benchmark goes on where it was.
 Each set has a script of its own in ``benchmarks/finetuning``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 from benchmarks.command_line import add_precision, add_runs, add_seeds, command_line
 from benchmarks.record import Record, kept, spread
 from d2lbert import data, get_model
+from d2lbert.data.examples import Sentence
 from d2lbert.tasks.table import fitting_examples, named_task
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
@@ -26,6 +29,7 @@ from d2lbert.torch.training.finetuning import Training, fine_tune
 EVERY = 10  # one training example of so many chooses the epoch, where there is no test split
 FIRST_EPOCHS = 2  # on the set that comes before
 MISTAKES = 12  # that a result file keeps, to be looked at
+SENTENCE_EVERY = 20  # one sentence of so many chooses the epoch, where phrases are trained on
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,9 @@ class Plan:
         split: what is scored in the end.
         epochs, learning_rate: the settings that are not the defaults.
         first: a set of pairs that the encoder is fine-tuned on before, where the set itself is small.
+        batch_size: texts for one step.
+        every: one training example of so many is trained on, and as many choose; the others would take too long.
+        sentences: where the set holds phrases, the set of the whole sentences that they are parts of.
     """
 
     task: str
@@ -46,10 +53,17 @@ class Plan:
     epochs: int = 4
     learning_rate: float = 1e-4
     first: str = ""
+    batch_size: int = 32
+    sentences: str = ""
+    every: int = 1
 
 
 PLANS = {
     "sst2": Plan("classification", "accuracy", "dev"),
+    # Seventy thousand short phrases: one pass; a larger batch saves time and takes a higher rate. None was swept.
+    "sst2_glue": Plan(
+        "classification", "accuracy", "test", epochs=1, learning_rate=1.5e-4, batch_size=128, sentences="sst2"
+    ),
     "mrpc": Plan("pair", "f1", "dev", learning_rate=5e-5),
     "stsb_en": Plan("pair", "spearman", "dev"),
     "cola": Plan("classification", "matthews", "dev"),
@@ -57,21 +71,53 @@ PLANS = {
     "sick": Plan("pair", "accuracy", "test"),
     "wnut17": Plan("tagging", "f1", "test", epochs=5, learning_rate=2e-4),
     "conll2003": Plan("tagging", "f1", "test", learning_rate=2e-4),
+    "brown_universal": Plan("tagging", "accuracy", "test", epochs=1, learning_rate=3e-4, every=8),
+    "trec": Plan("classification", "accuracy", "test", epochs=3, learning_rate=2e-4, batch_size=64),
+    "trec_fine": Plan("classification", "accuracy", "test", epochs=6, learning_rate=3e-4, batch_size=64),
+    "agnews": Plan("classification", "accuracy", "dev", epochs=2, batch_size=64),
 }
 
-# Whole texts, without the sets of tagged words: what other benchmarks measure with the same splits.
-SENTENCES = {name: plan for name, plan in PLANS.items() if plan.task != "tagging"}
+# Sentences and pairs of them: what other benchmarks measure with the same splits.
+SENTENCES = {name: PLANS[name] for name in ("sst2", "mrpc", "stsb_en", "cola", "rte", "sick")}
 
 
 def read(name: str, plan: Plan) -> tuple[list[Any], list[Any], list[Any]]:
     """Return what to train on, what chooses the epoch, and what is scored."""
     train, dev = (fitting_examples(plan.task, name, data.load(name, split)) for split in ("train", "dev"))
+    if plan.sentences:
+        sentences = [example.text for example in data.load(plan.sentences, "train")]
+        return *apart([*train, *dev], sentences), data.load(name, plan.split)
     if plan.split == "test":
-        return train, dev, fitting_examples(plan.task, name, data.load(name, "test"))
+        test = fitting_examples(plan.task, name, data.load(name, "test"))
+        return train[:: plan.every], dev[:: plan.every], test
     return [example for number, example in enumerate(train) if number % EVERY], train[::EVERY], dev
 
 
-def train(name: str, plan: Plan, seed: int, precision: str) -> tuple[Any, Any, Any, list[dict[str, float]]]:
+def apart(phrases: list[Sentence], sentences: list[str]) -> tuple[list[Sentence], list[Sentence]]:
+    """Return the phrases to train on and those that choose the epoch: some of the whole sentences.
+
+    No phrase to train on is a part of a sentence that chooses, up to case and punctuation.
+
+    Args:
+        phrases: whole sentences and parts of them.
+        sentences: the whole sentences; their punctuation may be another, or lost.
+    """
+    words = [words_of(phrase.text) for phrase in phrases]
+    whole = {words_of(sentence) for sentence in sentences}.intersection(words)
+    choosing = set(sorted(whole)[::SENTENCE_EVERY])
+    parts = {text[begin:end] for text in choosing for end in range(1, len(text) + 1) for begin in range(end)}
+    train = [phrase for phrase, text in zip(phrases, words, strict=True) if text not in parts]
+    return train, [phrase for phrase, text in zip(phrases, words, strict=True) if text in choosing]
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a text without case and punctuation."""
+    return tuple(re.findall(r"\w+", text.lower()))
+
+
+def train(
+    name: str, plan: Plan, seed: int, precision: str, checkpoint: Path | None = None
+) -> tuple[Any, Any, Any, list[dict[str, float]]]:
     """Train with one seed; return the model, its task, its tokenizer and the history of the epochs."""
     examples, choice, _ = read(name, plan)
     task = named_task(plan.task).of_examples(examples)
@@ -82,8 +128,15 @@ def train(name: str, plan: Plan, seed: int, precision: str) -> tuple[Any, Any, A
         learn_first(encoder, tokenizer, plan.first, dataclasses.replace(settings, epochs=FIRST_EPOCHS))
     head = BertForTokenClassification if plan.task == "tagging" else BertForSequenceClassification
     model = head(encoder, task.labels)
-    settings = dataclasses.replace(settings, epochs=plan.epochs, learning_rate=plan.learning_rate, best_by=plan.score)
-    return model, task, tokenizer, fine_tune(model, task, tokenizer, examples, choice, settings, best_device())
+    settings = dataclasses.replace(
+        settings,
+        epochs=plan.epochs,
+        learning_rate=plan.learning_rate,
+        batch_size=plan.batch_size,
+        best_by=plan.score,
+    )
+    history = fine_tune(model, task, tokenizer, examples, choice, settings, best_device(), checkpoint=checkpoint)
+    return model, task, tokenizer, history
 
 
 def learn_first(encoder: BertModel, tokenizer: WordPiece, name: str, settings: Training) -> None:
@@ -94,13 +147,19 @@ def learn_first(encoder: BertModel, tokenizer: WordPiece, name: str, settings: T
     fine_tune(model, task, tokenizer, examples, dev, settings, best_device())
 
 
-def run(name: str, plan: Plan, seed: int, precision: str) -> dict[str, Any]:
+def run(name: str, plan: Plan, seed: int, precision: str, checkpoint: Path) -> dict[str, Any]:
     """Train with one seed; return the scores, the history and some of the mistakes."""
-    model, task, tokenizer, history = train(name, plan, seed, precision)
+    model, task, tokenizer, history = train(name, plan, seed, precision, checkpoint)
     parts = read(name, plan)
     scores, answers = evaluate(model, task, tokenizer, parts[2], device=best_device())
     examples = dict(zip(("train", "choice", "scored"), map(len, parts), strict=True))
-    return {"scores": scores, "history": history, "examples": examples, "mistakes": mistakes(plan, parts[2], answers)}
+    return {
+        "scores": scores,
+        "history": history,
+        "examples": examples,
+        "mistakes": mistakes(plan, parts[2], answers),
+        "confusion": confusion(parts[2], answers),
+    }
 
 
 def mistakes(plan: Plan, examples: list[Any], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -114,11 +173,30 @@ def mistakes(plan: Plan, examples: list[Any], answers: list[dict[str, Any]]) -> 
     return [{"example": right, "answer": answer} for right, answer in pairs[:MISTAKES]]
 
 
+def confusion(examples: list[Any], answers: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return how often each true label, or tag, got each answer; nothing for scores.
+
+    Returns:
+        True label -> answer -> count. What never happened is left out.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for example, answer in zip(examples, answers, strict=True):
+        if hasattr(example, "tags"):
+            pairs = list(zip(example.tags, answer["tags"], strict=True))
+        else:
+            pairs = [(example.label, answer["label"])] if hasattr(example, "label") else []
+        for truth, found in pairs:
+            row = counts.setdefault(truth, {})
+            row[found] = row.get(found, 0) + 1
+    return counts
+
+
 def kept_or_run(name: str, seed: int, precision: str, folder: Path) -> dict[str, Any]:
     """Return what an earlier call has kept of this run, or run it and keep it."""
     settings = {"plan": asdict(PLANS[name]), "precision": precision}
+    stem = f"{name}-{seed}"
     found: dict[str, Any] = kept(
-        folder / f"{name}-{seed}.json", settings, lambda: run(name, PLANS[name], seed, precision)
+        folder / f"{stem}.json", settings, lambda: run(name, PLANS[name], seed, precision, folder / stem)
     )
     print(name, seed, found["scores"], flush=True)
     return found
@@ -148,4 +226,5 @@ def measure(name: str, doc: str) -> None:
         examples=runs[0]["examples"],
         histories=[one["history"] for one in runs],
         mistakes=runs[0]["mistakes"],
+        confusion=runs[0]["confusion"],
     )

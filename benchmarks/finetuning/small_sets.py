@@ -12,11 +12,8 @@ starts the head. Each run is kept as it ends.
 from __future__ import annotations
 
 import argparse
-import os
-import zipfile
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +23,7 @@ from benchmarks.record import Record, kept, spread
 from d2lbert import data, get_model
 from d2lbert.config.training import Training, suited_settings
 from d2lbert.data import Sentence
-from d2lbert.errors import UserError
+from d2lbert.data.readers import sentences
 from d2lbert.tasks.classification import Classification
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import best_device, seed_everything
@@ -61,15 +58,9 @@ def trec() -> list[Sentence]:
     """Return the training questions of TREC with their six coarse labels (Li and Roth 2002), in a fixed random order.
 
     Raises:
-        UserError: ``D2LBERT_DATA`` has no ``trec_qc/qc.zip``.
+        UserError: the set is not to be had; its sample is too small to choose by.
     """
-    path = Path(os.environ.get("D2LBERT_DATA", "")) / "trec_qc" / "qc.zip"
-    if not path.is_file():
-        raise UserError(f"{path} is missing: set D2LBERT_DATA to a folder that has it, or leave trec out of --data")
-    with zipfile.ZipFile(path) as archive:
-        lines = archive.read("qc/train.txt").decode("latin-1").splitlines()
-    pairs = [line.split(" ", 1) for line in lines]
-    examples = [Sentence(text, label.partition(":")[0]) for label, text in pairs]
+    examples = list(sentences.trec(data.fetch("trec") / "qc.zip" / "qc" / "train.txt"))
     return [examples[index] for index in np.random.default_rng(0).permutation(len(examples))]
 
 

@@ -39,6 +39,7 @@ PRONOUNS = (
     "The car leaves a dust trail as it goes around the dirt track.",
 )
 SHOWN = 8
+RUNS = {"multi30k": "translation", "multi30k_fr": "translation_fr"}  # folders of checkpoints, below runs/
 
 
 def build(kind: str, preset: str, vocabulary: int, seed: int) -> Any:
@@ -77,9 +78,9 @@ def looks(model: Transformer, tokenizer: BytePairEncoding, text: str) -> dict[st
     return {"pieces": pieces, "place": place, "attention": weights}
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = command_line(__doc__)
+def arguments(doc: str | None, name: str) -> argparse.Namespace:
+    """Read the command line of the script of a data set; ``doc`` is its help."""
+    parser = command_line(str(doc))
     parser.add_argument("--models", default="transformer,seq2seq")
     parser.add_argument("--preset", default="tiny", help="tiny, mini, base or big")
     parser.add_argument("--steps", type=int, default=4000)
@@ -89,9 +90,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--merges", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test", type=int, default=1000, help="sentences of dev and test to translate")
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "translation")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / RUNS[name])
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--result", default="translation/multi30k", help="results/<this>.json")
+    parser.add_argument("--result", default=f"translation/{name}", help="results/<this>.json")
     return parser.parse_args()
 
 
@@ -114,12 +115,18 @@ def run(
     return model, history
 
 
-def main() -> None:
-    """Train, translate, write the result."""
-    options = arguments()
+def measure(name: str, languages: str, doc: str | None) -> None:
+    """Train, translate, write the result.
+
+    Args:
+        name: of the data set and of the result, ``multi30k`` or ``multi30k_fr``.
+        languages: such as ``English to German``.
+        doc: the script's docstring, for its help.
+    """
+    options = arguments(doc, name)
     torch.set_float32_matmul_precision("high")
     record = Record(options.result, ["torch", "sacrebleu"], [options.seed])
-    examples = {split: data.load("multi30k", split) for split in ("train", "dev", "test")}
+    examples = {split: data.load(name, split) for split in ("train", "dev", "test")}
     tokenizer = tokenizer_for(options.out / "vocabulary.json", examples["train"], options.merges)
     encoded = {split: encode_pairs(examples[split], tokenizer) for split in ("train", "dev")}
     measured: dict[str, Any] = {}
@@ -142,8 +149,8 @@ def main() -> None:
             pronouns = [looks(model, tokenizer, text) for text in PRONOUNS]
     record.write(
         measured,
-        data="multi30k, English to German",
-        sample=data.is_sample("multi30k"),
+        data=f"multi30k, {languages}",
+        sample=data.is_sample(name),
         sentences={split: len(pairs) for split, pairs in examples.items()},
         settings={name: str(value) for name, value in vars(options).items() if name not in ("out", "resume")},
         learning_rates=LEARNING_RATES,
@@ -154,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    measure("multi30k", "English to German", __doc__)

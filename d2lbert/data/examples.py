@@ -35,7 +35,10 @@ class ScoredPair:
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """Words, and for each word a tag in the scheme IOB2. ``tags`` is None where they are to be predicted."""
+    """Words, and for each word a tag: of entities in the scheme IOB2, or a part of speech.
+
+    ``tags`` is None where they are to be predicted.
+    """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None

@@ -18,7 +18,7 @@ from typing import Any
 
 from d2lbert.data.derivation import MOST_BYTES, NotDerivable, derive, unpacked_sha256
 from d2lbert.data.manifest import DataFile, DataSet, data_set, read_manifest
-from d2lbert.data.readers import corpora, formats, tags, words
+from d2lbert.data.readers import corpora, formats, sentences, tags, words
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.download import DownloadError, download
 from d2lbert.storage.files import remembered_sha256_of
@@ -195,6 +195,10 @@ _READERS: dict[str, Any] = {
     "word-pairs": words.word_pairs,
     "blimp": corpora.minimal_pairs,
     "brown": tags.brown,
+    "brown-universal": tags.brown_universal,
+    "topics": sentences.topics,
+    "trec": sentences.trec,
+    "trec-fine": sentences.trec_fine,
 }
 
 

@@ -21,8 +21,8 @@ from d2lbert.tasks.base import Task
 from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.pair import PairClassification, PairRegression
+from d2lbert.tasks.parts_of_speech import tagging_of, tagging_with
 from d2lbert.tasks.question_answering import QuestionAnswering
-from d2lbert.tasks.tagging import Tagging
 from d2lbert.text import split_words
 
 Texts = Sequence[str]
@@ -102,8 +102,8 @@ NAMED = {
         "tagged sentences",
         "wnut17",
         "BertForTokenClassification",
-        Tagging.of,
-        lambda labels, _: Tagging(labels),
+        tagging_of,
+        lambda labels, _: tagging_with(labels),
         lambda texts, seconds, labels: [TaggedSentence(tuple(split_words(text, lowercase=False))) for text in texts],
     ),
     "question_answering": NamedTask(

@@ -24,6 +24,7 @@ class Tagging(Task):
     """Tag words in the IOB2 scheme. The order of ``labels`` is the order of the logits."""
 
     loss = Loss.TOKENS
+    outside = "O"  # the tag of a word that the tokenizer drops
 
     def __init__(self, labels: Iterable[str]) -> None:
         self.labels: tuple[str, ...] = tuple(labels)
@@ -82,8 +83,15 @@ class Tagging(Task):
 
         A word that the tokenizer drops is O.
         """
-        tags = [["O"] * len(index.words) for index in examples]
-        probabilities = [[1.0] * len(index.words) for index in examples]
+        tags, probabilities = self.likeliest(examples, inputs, outputs)
+        return [_prediction(*fields) for fields in zip(examples, tags, probabilities, strict=True)]
+
+    def likeliest(
+        self, examples: Sequence[TaggedSentence], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
+    ) -> tuple[list[list[str]], list[list[float]]]:
+        """Return the likeliest tag of every word of each sentence, and its probability."""
+        tags = [[self.outside] * len(example.words) for example in examples]
+        probabilities = [[1.0] * len(example.words) for example in examples]
         last_seen = [-1] * len(examples)
         for model_input, output in zip(inputs, outputs, strict=True):  # output: (length, C)
             index = model_input.example
@@ -93,7 +101,7 @@ class Tagging(Task):
                 if word >= 0:
                     tags[index][word] = self.labels[int(logits.argmax())]
                     probabilities[index][word] = float(softmax(logits).max())
-        return [_prediction(*fields) for fields in zip(examples, tags, probabilities, strict=True)]
+        return tags, probabilities
 
 
 def entity_scores(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import data
+from d2lbert.data.readers.universal_tags import UNIVERSAL_TAGS
 from d2lbert.storage import download
 
 IRREGULAR = {
@@ -178,6 +179,33 @@ def test_tagged_sentences_have_all_types_and_are_never_twice(name: str, sizes: d
         assert any(set(example.tags) == {"O"} for example in examples)
         everything += [" ".join(example.words).lower() for example in examples]
     assert len(set(everything)) == sum(sizes.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "labels"),
+    [
+        ("trec", {"train": 67, "dev": 7, "test": 18}, {"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"}),
+        ("agnews", {"train": 36, "dev": 12}, {"World", "Sports", "Business", "Sci/Tech"}),
+    ],
+)
+def test_texts_of_many_classes_have_all_of_them_and_are_never_twice(
+    name: str, sizes: dict[str, int], labels: set[str]
+) -> None:
+    everything = []
+    for split, size in sizes.items():
+        examples = sample(name, split)
+        assert len(examples) == size
+        assert {example.label for example in examples} <= labels
+        everything += [example.text for example in examples]
+    assert {example.label for example in sample(name, "train")} == labels
+    assert len(set(everything)) == sum(sizes.values())
+
+
+def test_the_tagged_story_has_every_part_of_speech_of_english_words() -> None:
+    for split, size in {"train": 32, "dev": 8, "test": 8}.items():
+        examples = sample("brown_universal", split)
+        assert len(examples) == size
+        assert {tag for example in examples for tag in example.tags} == set(UNIVERSAL_TAGS) - {"X"}
 
 
 def test_no_warning_comes_from_elsewhere() -> None:

@@ -9,6 +9,7 @@ from d2lbert.tasks.chance import complaint_at_chance
 from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.pair import PairRegression
+from d2lbert.tasks.parts_of_speech import PartsOfSpeech
 from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.tasks.tagging import Tagging
 
@@ -44,6 +45,10 @@ def test_the_other_tasks() -> None:
     tags = [TaggedSentence(("a",), ("B-X",))]
     assert "not one entity" in complaint_at_chance(Tagging(["O", "B-X"]), tags, {"f1": 0.0})
     assert not complaint_at_chance(Tagging(["O", "B-X"]), tags, {"f1": 0.01})
+    speech = [TaggedSentence(("a", "b", "c", "d"), ("NOUN", "VERB", "NOUN", "NOUN"))] * 25
+    text = complaint_at_chance(PartsOfSpeech(["NOUN", "VERB"]), speech, {"accuracy": 0.79})
+    assert "dev accuracy 0.79 is not clearly above 0.75 ± 0.04, the share of the commonest label" in text
+    assert not complaint_at_chance(PartsOfSpeech(["NOUN", "VERB"]), speech, {"accuracy": 0.8})
     asked = [Question("q", "a", ())]
     assert "not one question" in complaint_at_chance(QuestionAnswering(), asked, {"exact_match": 0.0})
     assert not complaint_at_chance(QuestionAnswering(), asked, {"exact_match": 0.5})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fnmatch
 import gzip
 import io
 import json
@@ -104,7 +105,37 @@ def open_binary(path: str | Path) -> io.BufferedIOBase:
     return Path(path).open("rb")
 
 
-def archive_texts(path: str | Path, pattern: str) -> Iterator[tuple[str, str]]:
+def texts_inside(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """Yield the origin and the text of a file, or of files in a zip archive.
+
+    Args:
+        path: a file; or an archive and, below it, a name with ``*``, ``?`` and ``[...]`` that the files in it match, as
+            in ``brown.zip/brown/ca*``.
+        encoding: of the text.
+
+    Raises:
+        UserError: the file or the archive is missing or damaged, no file in it matches, or one has another encoding.
+    """
+    archive = next((parent for parent in Path(path).parents if parent.suffix == ".zip"), None)
+    if archive is None:
+        yield str(path), _decoded(whole_bytes(path), path, encoding)
+        return
+    pattern, found = Path(path).relative_to(archive).as_posix(), False
+    for origin, text in archive_texts(archive, fnmatch.translate(pattern), encoding):
+        found = True
+        yield origin, text
+    if not found:
+        raise UserError(f"{archive} holds no {pattern}; get the archive again")
+
+
+def _decoded(content: bytes, path: str | Path, encoding: str) -> str:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not {encoding.upper()}; get the file again") from None
+
+
+def archive_texts(path: str | Path, pattern: str, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
     """Yield the origin and the text of files in a zip archive, in the order of their names.
 
     The origin, the archive and the file's name, is for error messages.
@@ -112,17 +143,18 @@ def archive_texts(path: str | Path, pattern: str) -> Iterator[tuple[str, str]]:
     Args:
         path: the archive.
         pattern: a regular expression that matches the whole name of each file to read.
+        encoding: of the files.
 
     Raises:
-        UserError: the archive is missing or damaged, or a file in it is not UTF-8.
+        UserError: the archive is missing or damaged, or a file in it has another encoding.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             for name in sorted(archive.namelist()):
                 if re.fullmatch(pattern, name):
-                    yield f"{path}, {name}", archive.read(name).decode("utf-8")
+                    yield f"{path}, {name}", archive.read(name).decode(encoding)
     except UnicodeDecodeError:
-        raise UserError(f"{path} holds a file that is not UTF-8; get the archive again") from None
+        raise UserError(f"{path} holds a file that is not {encoding.upper()}; get the archive again") from None
     # A damaged header may name an unknown compression method or ask for a password: a RuntimeError.
     except (zipfile.BadZipFile, RuntimeError, *DAMAGE) as error:
         raise damaged(path, error) from None

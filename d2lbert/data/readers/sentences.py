@@ -1,6 +1,6 @@
-"""Read sentences: SST-2, CoLA, GLUE's tables, and lines without labels. An error names file, line and fault.
+"""Read sentences: SST-2, CoLA, GLUE's tables, TREC's questions, lines without labels.
 
-A reader keeps one line in memory, so a file may be larger than memory.
+An error names file, line and fault. A reader keeps one line in memory, so a file may be larger than memory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from d2lbert.data.readers.lines import (
     nonblank_lines,
     parse_label,
     tab_rows,
+    texts_inside,
 )
 
 # In the order of the numbers 0 and 1 that the files hold.
@@ -59,6 +60,46 @@ def cola(path: str | Path, labels: Sequence[str] | None = ACCEPTABILITY) -> Iter
         if len(row) != 4:
             raise fault(path, number, f"{count_columns(row)} where 4 are wanted", "separate them by one TAB")
         yield Sentence(filled(path, number, row[3]), parse_label(path, number, row[1], labels))
+
+
+def topics(path: str | Path) -> Iterator[Sentence]:
+    """Read ``text TAB label`` lines without a header, whose labels are any names: AG News.
+
+    Raises:
+        UserError: the file cannot be read, or a line has another layout, an empty text or no label.
+    """
+    return sst2(path, labels=None)
+
+
+def trec(path: str | Path) -> Iterator[Sentence]:
+    """Read TREC's questions, ``KIND:detail question`` lines in Latin-1, with one of six kinds (Li and Roth 2002).
+
+    Args:
+        path: a file, or a file in an archive: ``qc.zip/qc/train.txt``.
+
+    Raises:
+        UserError: the file cannot be read, or a line has another layout or an empty question.
+    """
+    for label, text in _questions(path):
+        yield Sentence(text, label.partition(":")[0])
+
+
+def trec_fine(path: str | Path) -> Iterator[Sentence]:
+    """Read TREC's questions with one of fifty kinds, such as ``LOC:city``. All else is as in :func:`trec`."""
+    for label, text in _questions(path):
+        yield Sentence(text, label)
+
+
+def _questions(path: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield the label, kind and detail, and the text of each question."""
+    for origin, content in texts_inside(path, "latin-1"):
+        for number, line in enumerate(content.split("\n"), start=1):
+            if not line.strip():
+                continue
+            label, _, text = line.strip().partition(" ")
+            if not all(label.partition(":")):
+                raise fault(origin, number, f"{label[:40]!r} where KIND:detail is wanted", "get the file again")
+            yield label, filled(origin, number, text, "question")
 
 
 def is_cola(path: str | Path) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from d2lbert.data.examples import TaggedSentence
-from d2lbert.data.readers.lines import archive_texts, fault, lines
+from d2lbert.data.readers.lines import archive_texts, fault, lines, texts_inside
 from d2lbert.data.readers.tag_schemes import convert
+from d2lbert.data.readers.universal_tags import universal
 from d2lbert.errors import UserError
 
 
@@ -52,18 +53,36 @@ def brown(path: str | Path) -> Iterator[TaggedSentence]:
         UserError: the archive is missing or damaged, or a word lacks its tag.
     """
     for origin, content in archive_texts(path, r"brown/c[a-r]\d\d"):
-        yield from _slashed(origin, content)
+        for words, tags in _slashed(origin, content):
+            yield TaggedSentence(words, tuple(re.split(r"[-+*$]", tag)[0] or tag for tag in tags))
 
 
-def _slashed(origin: str, content: str) -> Iterator[TaggedSentence]:
+def brown_universal(path: str | Path) -> Iterator[TaggedSentence]:
+    """Read files of the Brown corpus with the twelve universal parts of speech (Petrov et al. 2012).
+
+    Args:
+        path: a file of ``word/tag`` sentences, or files in the archive: ``brown.zip/brown/ca*``.
+
+    Raises:
+        UserError: a file is missing or damaged, a word lacks its tag, or a tag is none of the corpus.
+    """
+    for origin, content in texts_inside(path):
+        for words, tags in _slashed(origin, content):
+            try:
+                yield TaggedSentence(words, tuple(map(universal, tags)))
+            except UserError as error:
+                raise UserError(f"{origin}: {error}") from None
+
+
+def _slashed(origin: str, content: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield the words and the tags of each sentence."""
     for number, line in enumerate(content.splitlines(), start=1):
         pairs = [token.rpartition("/") for token in line.split()]
         if not pairs:
             continue
         if not all(word and tag for word, _, tag in pairs):
             raise fault(origin, number, "a word without its tag", "get the file again")
-        tags = [re.split(r"[-+*$]", tag)[0] or tag for _, _, tag in pairs]
-        yield TaggedSentence(tuple(word for word, _, _ in pairs), tuple(tags))
+        yield tuple(word for word, _, _ in pairs), tuple(tag for _, _, tag in pairs)
 
 
 def _sentence(

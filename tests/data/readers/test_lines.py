@@ -28,6 +28,7 @@ from d2lbert.data.readers.lines import (
     parse_score,
     read_json_value,
     tab_rows,
+    texts_inside,
 )
 
 
@@ -98,6 +99,27 @@ def test_files_of_an_archive_come_in_the_order_of_their_names(tmp_path: Path) ->
     texts = list(archive_texts(path, r"data/.*\.txt"))
     assert [text for _, text in texts] == ["content of data/a.txt", "content of data/b.txt"]
     assert texts[0][0] == f"{path}, data/a.txt"
+
+
+def test_a_name_below_an_archive_matches_files_in_it(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "corpus.zip", "w") as archive:
+        for name in ("a/c19", "a/c10", "a/c2", "a/read.me", "b/c10"):
+            archive.writestr(name, f"content of {name}")
+    found = list(texts_inside(tmp_path / "corpus.zip" / "a" / "c1[0-9]"))
+    assert found == [(f"{tmp_path / 'corpus.zip'}, {name}", f"content of {name}") for name in ("a/c10", "a/c19")]
+    with pytest.raises(UserError, match=r"corpus.zip holds no a/c3\*; get the archive again"):
+        list(texts_inside(tmp_path / "corpus.zip" / "a" / "c3*"))
+
+
+def test_a_plain_file_takes_the_place_of_an_archive(tmp_path: Path) -> None:
+    path = write(tmp_path, "caf\xe9".encode("latin-1"))
+    assert list(texts_inside(path, "latin-1")) == [(str(path), "caf\xe9")]
+    with pytest.raises(UserError, match=r"file.txt is not UTF-8; get the file again"):
+        list(texts_inside(path))
+    with pytest.raises(UserError, match=r"cannot read .*absent"):
+        list(texts_inside(tmp_path / "absent"))
+    with pytest.raises(UserError, match=r"cannot read .*absent.zip"):
+        list(texts_inside(tmp_path / "absent.zip" / "file"))
 
 
 def test_columns_are_found_by_name() -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from d2lbert import UserError
 from d2lbert.data import (
@@ -13,6 +15,8 @@ from d2lbert.data import (
     load,
     read_file,
 )
+from d2lbert.data.readers.lines import is_visible
+from d2lbert.data.readers.sentences import topics, trec, trec_fine
 
 # Split -> number of examples, as counted when the mirror was made.
 COUNTS = {
@@ -21,6 +25,11 @@ COUNTS = {
     ("sst2_glue", "train"): 60614,
     ("sst2_glue", "dev"): 6735,
     ("sst2_glue", "test"): 872,
+    ("trec", "train"): 4907,
+    ("trec", "dev"): 545,
+    ("trec_fine", "test"): 500,
+    ("agnews", "train"): 5700,
+    ("agnews", "dev"): 1900,
     ("google_analogies", "test"): 19544,
     ("word_similarity", "test"): 353 + 203 + 252 + 999 + 3000 + 65 + 2034 + 3500,
     ("wic", "train"): 5428,
@@ -91,6 +100,50 @@ def test_one_name_that_is_a_number_is_enough(tmp_path: Path, labels: tuple[str, 
 def test_csv_reads_a_text_longer_than_the_limit_of_the_csv_module(tmp_path: Path) -> None:
     path = write(tmp_path, f"text,label\n{'word ' * 40_000},a\n")
     assert len(read_file(path, "csv")[0].text) == 199_999
+
+
+def test_questions_of_trec_are_latin_1_with_two_labels(tmp_path: Path) -> None:
+    path = write(tmp_path, "LOC:city Where is the caf\xe9 ?\r\nNUM:date When : now ?\n\n".encode("latin-1"))
+    assert list(trec(path)) == [Sentence("Where is the caf\xe9 ?", "LOC"), Sentence("When : now ?", "NUM")]
+    assert [example.label for example in trec_fine(path)] == ["LOC:city", "NUM:date"]
+
+
+@given(st.text(st.characters(max_codepoint=255), min_size=1).filter(lambda text: is_visible(text.strip())))
+def test_any_question_in_latin_1_comes_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    text = text.replace("\n", " ").strip()
+    path = write(tmp_path_factory.mktemp("trec"), f"HUM:ind {text}\n".encode("latin-1"))
+    assert list(trec(path)) == [Sentence(text, "HUM")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("LOC Where ?", "line 1: 'LOC' where KIND:detail is wanted; get the file again"),
+        (":city Where ?", "line 1: ':city' where KIND:detail is wanted"),
+        ("\nLOC:city ", "line 2: the question is empty"),
+    ],
+)
+def test_a_line_that_is_no_question_of_trec_is_named(tmp_path: Path, content: str, message: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(UserError) as caught:
+        list(trec(path))
+    assert str(caught.value).startswith(f"{path}, {message}")
+
+
+def test_real_questions_of_trec(real_data: Path) -> None:
+    examples = load("trec", "train") + load("trec", "dev")
+    assert len({example.label for example in examples}) == 6
+    assert any(ord(character) > 127 for example in examples for character in example.text)
+    fine = load("trec_fine", "train") + load("trec_fine", "dev")
+    assert len({example.label for example in fine}) == 50
+    assert [example.text for example in fine] == [example.text for example in examples]
+
+
+def test_topics_have_labels_of_any_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "Oil rose #36;2\tBusiness\nA probe\tSci/Tech\n")
+    assert list(topics(path)) == [Sentence("Oil rose #36;2", "Business"), Sentence("A probe", "Sci/Tech")]
+    with pytest.raises(UserError, match="line 1: the label is empty"):
+        list(topics(write(tmp_path, "Oil rose\t \n")))
 
 
 FAULTS = [

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
-from d2lbert.data import TaggedSentence
+from d2lbert.data import TaggedSentence, load
 from d2lbert.data.readers.tag_schemes import entities
-from d2lbert.data.readers.tags import brown, conll
+from d2lbert.data.readers.tags import brown, brown_universal, conll
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -75,6 +75,23 @@ def test_brown_is_read_with_parts_of_speech(tmp_path: Path) -> None:
         TaggedSentence(("The", "Fulton", "Jury's", "1/2", "--"), ("at", "np", "nn", "cd", "--")),
         TaggedSentence(("It", "isn't", "."), ("pps", "bez", ".")),
     ]
+
+
+def test_brown_is_read_with_universal_parts_of_speech(tmp_path: Path) -> None:
+    text = "\n\tThe/at Fulton/np-tl Jury's/nn$ 1/2/cd --/--\n\n\tIt's/pps+bez not/* so/ql ./.\n"
+    assert list(brown_universal(_brown(tmp_path, text) / "brown" / "ca*")) == [
+        TaggedSentence(("The", "Fulton", "Jury's", "1/2", "--"), ("DET", "NOUN", "NOUN", "NUM", ".")),
+        TaggedSentence(("It's", "not", "so", "."), ("PRON", "ADV", "ADV", ".")),
+    ]
+    with pytest.raises(UserError, match="brown/ca01: 'xx' is no tag of the Brown corpus: correct it"):
+        list(brown_universal(_brown(tmp_path, "a/xx") / "brown" / "ca*"))
+
+
+def test_files_of_brown_are_split_and_none_is_lost(real_data: Path) -> None:
+    parts = {split: load("brown_universal", split) for split in ("train", "dev", "test")}
+    sizes = {split: sum(len(sentence.words) for sentence in part) for split, part in parts.items()}
+    assert sizes == {"train": 961698, "dev": 104720, "test": 94774}
+    assert sum(sizes.values()) == 1161192
 
 
 def test_faults_of_brown_are_one_line(tmp_path: Path) -> None:

@@ -39,6 +39,21 @@ def test_fine_tune_evaluate_predict(encoder: Path, train_file: Path, tmp_path: P
     assert set(answers[0]["probabilities"]) == {"negative", "positive"}
 
 
+def test_parts_of_speech_are_learned_scored_and_predicted(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("D2LBERT_DATA", raising=False)  # the sample: 32 sentences
+    monkeypatch.setenv("D2LBERT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("D2LBERT_OFFLINE", "1")
+    out, data = tmp_path / "out", ("--train", "brown_universal", "--dev", "brown_universal")
+    result = run("finetune", "tagging", "--model", encoder, *data, "--out", out, "--epochs", "1")
+    assert result.returncode == 0, result.stderr
+    assert {"accuracy", "f1_macro"} <= set(json.loads(result.stdout.splitlines()[-1]))
+    result = run("predict", "tagging", "--model", out, "--text", "a good film")
+    answer = json.loads(result.stdout.splitlines()[-1])
+    assert len(answer["tags"]) == len(answer["words"]) == len(answer["probabilities"]) == 3
+
+
 def test_output_folder_that_cannot_be_used(encoder: Path, train_file: Path, tmp_path: Path) -> None:
     assert "cannot write to folder" in complaint(*finetune_command(encoder, train_file, Path("/proc/nothing/out")))
     (tmp_path / "full").mkdir()

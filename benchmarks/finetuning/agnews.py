@@ -1,0 +1,11 @@
+"""AG News, the topic of a news item, one of four: MiniLM, three seeds.
+
+The plan, and what is scored, stand in ``benchmarks/plans.py``.
+
+    python -m benchmarks.finetuning.agnews    # needs D2LBERT_DATA for the real set; half an hour
+"""
+
+from benchmarks.plans import measure
+
+if __name__ == "__main__":
+    measure("agnews", __doc__)
