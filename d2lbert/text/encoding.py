@@ -50,7 +50,7 @@ class Encoding:
 
 
 class CompactEncoding:
-    """An :class:`Encoding` in a tenth of the memory, for hundreds of thousands of texts.
+    """An :class:`Encoding` in a fraction of the memory, for hundreds of thousands of texts.
 
     The numbers stand in one array and equal pieces are one string. The fields are those of :class:`Encoding`; each is
     made anew as a list where it is read, so keep it in a variable where a loop needs it.
