@@ -13,7 +13,7 @@ book: .venv/ready  ## run every chapter and build the site in _build/html; longe
 test: check  ## prove everything
 	$(PYTEST) --hypothesis-profile=full tests
 
-quick: .venv/ready  ## all but the slow tests, the notebooks and the site: five minutes
+quick: .venv/ready  ## all but the slow tests, the notebooks and the site: less than ten minutes
 	$(PYTEST) -m "not slow" --ignore=tests/system/notebooks --ignore=tests/system/site tests
 
 check: .venv/ready  ## style, types, structure: a minute

@@ -8,6 +8,7 @@ commands that need it, so that ``--help`` and ``data list`` respond at once.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import warnings
@@ -35,6 +36,8 @@ except ImportError:
     except ImportError:
         from click import ClickException as CommandLineError
 
+STANDARD_OUTPUT = "standard output"
+
 app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
 data_app.command("list")(list_data)
@@ -49,6 +52,27 @@ app.command()(doctor)
 app.command("models")(list_models)
 
 
+class _StandardOutput(io.FileIO):
+    """The file behind ``print``: what it cannot write is said to be of standard output."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = STANDARD_OUTPUT
+            raise
+
+
+def _name_output() -> None:
+    """Let errors of standard output name it, as those of any other file name theirs."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper):  # it is None where the shell closed it
+        file = _StandardOutput(os.dup(stream.fileno()), "wb")
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(file), stream.encoding, stream.errors, line_buffering=stream.line_buffering
+        )
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
@@ -60,6 +84,7 @@ def main() -> None:
     path, a full disk, memory); 130 after Ctrl-C; 141 where nobody reads the output any more, without a word.
     """
     warnings.showwarning = _show_warning
+    _name_output()
     try:
         status = _run()
     except SystemExit as end:  # a command that was interrupted has said what is left
@@ -102,7 +127,9 @@ def _message_of(error: Exception) -> str | None:
     if isinstance(error, CommandLineError):
         return f"{error.format_message()} (see d2lbert --help)"
     if isinstance(error, OSError):
-        return str(refused_by_system(error, _full_output(error)))
+        if error.filename == STANDARD_OUTPUT:
+            _drop_output()
+        return str(refused_by_system(error))
     text = str(error)
     # Of PyTorch, a RuntimeError where memory runs out.
     if isinstance(error, MemoryError) or "can't allocate memory" in text or type(error).__name__ == "OutOfMemoryError":
@@ -113,17 +140,6 @@ def _message_of(error: Exception) -> str | None:
     if text.startswith("Could not determine home directory"):
         return "a path begins with ~ and the name of a user who has no home here: write it out"
     return None
-
-
-def _full_output(error: OSError) -> str:
-    """Return "standard output" if that is what cannot be written: it still holds what it could not get rid of."""
-    try:
-        if error.filename is None and sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        _drop_output()
-        return "standard output"
-    return ""
 
 
 def _drop_output() -> None:

@@ -47,14 +47,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     return UserError(f"unknown {kind} {name!r}: {hint}")
 
 
-def refused_by_system(error: OSError, place: str = "") -> UserError:
-    """Return the error for what the operating system refused: where, why, and what to do.
-
-    Args:
-        error: what it raised.
-        place: what was read or written, where the error names no file.
-    """
+def refused_by_system(error: OSError) -> UserError:
+    """Return the error for what the operating system refused: where, why, and what to do."""
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]
-    where = " and ".join(name if len(name) <= 200 else f"{name[:200]}..." for name in names) or place
+    where = " and ".join(name if len(name) <= 200 else f"{name[:200]}..." for name in names)
     remedy = _REMEDIES.get(error.errno or 0, "check the path and its permissions")
     return UserError(f"{where}{': ' if where else ''}{error.strerror or error}; {remedy}")

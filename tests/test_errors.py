@@ -41,8 +41,3 @@ def test_what_the_system_refuses_is_one_line_with_the_place(error: OSError, line
     found = refused_by_system(error)
     assert isinstance(found, UserError)
     assert str(found).startswith(line)
-
-
-def test_a_place_without_a_name_can_be_given() -> None:
-    error = OSError(errno.ENOSPC, "No space left on device")
-    assert str(refused_by_system(error, "standard output")).startswith("standard output: No space left on device; ")

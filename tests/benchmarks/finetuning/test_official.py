@@ -192,3 +192,20 @@ def test_mistakes_are_one_line(
         call(*arguments)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_bert_of_full_size_in_the_hubs_old_names(published: Path, tmp_path: Path, call: Callable[..., Any]) -> None:
+    base = random_bert(
+        tmp_path / "base",
+        old_names=True,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+    )
+    rows = call("--sets", "rte", "squad11", "--limit", str(LIMIT), "--model", str(base))["folder base"]
+    assert {row["model"]["layers"] for row in rows.values()} == {12}
+    assert {row["examples"] for row in rows.values()} == {LIMIT}
