@@ -66,7 +66,9 @@ class _StandardOutput(io.FileIO):
 def _name_output() -> None:
     """Let errors of standard output name it, as those of any other file name theirs."""
     stream = sys.stdout
-    if isinstance(stream, io.TextIOWrapper):  # it is None where the shell closed it
+    if not isinstance(stream, io.TextIOWrapper):  # it is None where the shell closed it
+        return
+    with contextlib.suppress(io.UnsupportedOperation):  # it may be no file, but memory that collects what is printed
         file = _StandardOutput(os.dup(stream.fileno()), "wb")
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(file), stream.encoding, stream.errors, line_buffering=stream.line_buffering

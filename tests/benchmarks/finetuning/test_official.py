@@ -192,8 +192,6 @@ def test_mistakes_are_one_line(
         call(*arguments)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-    assert caught.value.code == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.slow
