@@ -1,4 +1,4 @@
-"""What chapters use besides the models: glued numbers, stored results, and the package's own source.
+"""What chapters use besides the models: glued numbers, claims, stored results, and the package's own source.
 
 Needs IPython, which every notebook has. Nothing else in the package imports this module.
 """
@@ -9,17 +9,25 @@ import inspect
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from IPython.display import Markdown, display
 
 from d2lbert.data.published import published
+from d2lbert.data.registry import SampleDataWarning
 from d2lbert.errors import UserError
 from d2lbert.storage.places import home
 from d2lbert.zoo.table import find_entry
 
 _RESULTS = Path("results")
+# How a line about sample data begins in a notebook; tools/run_notebook.py makes a box of it in the page.
+TOY = "Toy data. "
+
+
+class ClaimError(AssertionError):
+    """A sentence of a page that the numbers of the page do not bear out."""
 
 
 def glue(name: str, value: Any) -> None:
@@ -31,6 +39,22 @@ def glue(name: str, value: Any) -> None:
     plain = repr(value.item() if hasattr(value, "item") else value)
     bundle = {"application/papermill.record/text/plain": plain}
     display(bundle, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}})
+
+
+def claim(sentence: str, holds: Any, **numbers: Any) -> None:
+    """Hold a sentence of the page to the page's own numbers. Shows nothing; a false claim stops the run.
+
+    Args:
+        sentence: as it stands in the prose, in a caption or in an alternative text, word for word.
+        holds: whether it is true, computed from the numbers.
+        numbers: what it is about, for the message.
+
+    Raises:
+        ClaimError: the sentence is false here.
+    """
+    if not bool(holds):
+        told = ", ".join(f"{name} = {value!r}" for name, value in numbers.items())
+        raise ClaimError(f"the page says {sentence!r}, and its numbers do not: {told or 'none given'}")
 
 
 def source(*objects: Any) -> Markdown:
@@ -115,3 +139,22 @@ def _cell(value: Any, digits: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value).replace("|", "\\|")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Say in one line that a sample stands for a data set; show every other warning as Python does."""
+    if issubclass(category, SampleDataWarning):
+        print(f"{TOY}{message}", file=sys.stderr)
+    else:
+        _show_others(message, category, filename, lineno, file, line)
+
+
+_show_others = warnings.showwarning
+warnings.showwarning = _show_warning

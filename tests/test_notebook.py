@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from d2lbert import UserError, notebook
+from d2lbert.data import SampleDataWarning
 
 
 def test_a_number_is_glued_in_the_format_of_myst(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,6 +21,27 @@ def test_a_number_is_glued_in_the_format_of_myst(monkeypatch: pytest.MonkeyPatch
     assert bundle == {"application/papermill.record/text/plain": "0.5"}
     assert options["metadata"]["scrapbook"]["name"] == "accuracy"
     assert second == {"application/papermill.record/text/plain": "'bank'"}
+
+
+def test_a_true_claim_is_silent_and_a_false_one_stops_with_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook.claim("Words vary.", np.bool_(True), words=2)
+    assert not "".join(capsys.readouterr())
+    with pytest.raises(
+        notebook.ClaimError, match=r"the page says 'Recall rises\.', and its .*: before = 0\.5, after = 0\.4"
+    ):
+        notebook.claim("Recall rises.", np.float32(0.4) > np.float32(0.5), before=0.5, after=0.4)
+
+
+def test_sample_data_is_told_in_one_line_and_other_warnings_as_ever(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = []
+    monkeypatch.setattr(notebook, "_show_others", lambda *warning: others.append(warning[0]))
+    notebook._show_warning(SampleDataWarning("sst2: a sample"), SampleDataWarning, "/some/file.py", 3)
+    assert capsys.readouterr().err == "Toy data. sst2: a sample\n"
+    notebook._show_warning("else", UserWarning, "/some/file.py", 3)
+    assert others == ["else"]
+    assert not capsys.readouterr().err
 
 
 def test_source_is_shown_as_it_stands() -> None:

@@ -13,8 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import yaml
+from contents import chapters
 from deck_pages import write_pages
+from notebook_page import make_page
 from run_notebook import Run, execute
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,18 +25,11 @@ BUILD = ROOT / "_build"
 STATIC = ["_config.yml", "_toc.yml", "index.md", "references.md", "references.bib", "site"]
 
 
-def chapters() -> list[Path]:
-    """Return the notebooks of the table of contents, in order, relative to the root."""
-    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    files = [chapter["file"] for part in contents["parts"] for chapter in part["chapters"]]
-    return [Path(f"{name}.ipynb") for name in files if (ROOT / f"{name}.ipynb").is_file()]
-
-
 def run_chapters(profile: str | None) -> list[Run]:
     """Execute every chapter, or take its cached copy, with a line of progress for each."""
     parameters = yaml.safe_load((ROOT / "profiles" / f"{profile}.yaml").read_text()) if profile else {}
     runs = []
-    paths = chapters()
+    paths = chapters(ROOT)
     for number, path in enumerate(paths, start=1):
         print(f"[{number}/{len(paths)}] {path.with_suffix('').relative_to('chapters')} ", end="", flush=True)
         run = execute(path, ROOT, BUILD / "executed", (parameters or {}).get(path.stem, {}))
@@ -55,7 +51,7 @@ def build_site(runs: list[Run]) -> int:
     write_pages(source)
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(run.executed, source / run.path)
+        nbformat.write(make_page(run.executed, run.path, ROOT), source / run.path)
     log = BUILD / "jupyter-book.log"
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [str(jupyter_book), "build", "-W", "--keep-going", "--all", str(source)]

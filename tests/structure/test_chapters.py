@@ -8,13 +8,56 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from chapter_rules import KEPT, form_problems, prose_problems, reference_problems, typed_results
+from chapter_rules import (
+    KEPT,
+    form_problems,
+    old_form_problems,
+    prose_problems,
+    reference_problems,
+    typed_results,
+)
 from colab_cell import SOURCE, TAGS
+from contents import chapters, place
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from reader_rules import (
+    claim_problems,
+    code_problems,
+    exercise_problems,
+    neighbour_problems,
+    opening_problems,
+    question_problems,
+    size_problems,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").rglob("*.ipynb"))
 PAGES = sorted((ROOT / "chapters").rglob("*.md"))
+DEEPER = "deeper_"  # what a first reader may skip: a page at the end of a part
+# Chapters that are still notes: they wait to become ones that the reader builds. The list only gets shorter.
+NOT_YET = {
+    "tokenization",
+    "word_vectors",
+    "attention",
+    "self_attention",
+    "seq2seq",
+    "transformer",
+    "translation",
+    "elmo",
+    "bert",
+    "relatives",
+    "data",
+    "pretraining",
+    "gpt",
+    "scaling",
+    "classification",
+    "many_classes",
+    "pair",
+    "tagging",
+    "question_answering",
+    "multiple_choice",
+    "glue",
+    "adapters",
+}
 
 
 def _keys() -> set[str]:
@@ -26,7 +69,34 @@ def test_chapter(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     problems = form_problems(notebook) + prose_problems(notebook) + reference_problems(notebook, path, _keys())
+    if path.stem in NOT_YET:
+        problems += old_form_problems(notebook)
+    else:
+        problems += _reader_problems(notebook, path)
     assert not problems
+
+
+def test_who_keeps_the_new_rules_is_not_on_the_list() -> None:
+    waiting = {path.stem: path for path in CHAPTERS if path.stem in NOT_YET}
+    assert set(waiting) == NOT_YET
+    ready = [stem for stem, path in waiting.items() if not _reader_problems(nbformat.read(path, as_version=4), path)]
+    assert not ready
+
+
+def _reader_problems(notebook: nbformat.NotebookNode, path: Path) -> list[str]:
+    here = place(ROOT, path.relative_to(ROOT))
+    problems = neighbour_problems(notebook, path, ROOT, here)
+    if path.stem.startswith(DEEPER):
+        return problems
+    return (
+        problems
+        + opening_problems(notebook, path, ROOT, chapters(ROOT))
+        + code_problems(notebook)
+        + claim_problems(notebook)
+        + size_problems(notebook)
+        + question_problems(notebook)
+        + exercise_problems(notebook)
+    )
 
 
 def test_table_of_contents_names_every_chapter_once() -> None:
@@ -76,7 +146,10 @@ def _good() -> nbformat.NotebookNode:
 
 def _problems(notebook: nbformat.NotebookNode) -> list[str]:
     return (
-        form_problems(notebook) + prose_problems(notebook) + reference_problems(notebook, ROOT / "index.md", {"a2020"})
+        form_problems(notebook)
+        + prose_problems(notebook)
+        + old_form_problems(notebook)
+        + reference_problems(notebook, ROOT / "index.md", {"a2020"})
     )
 
 

@@ -1,10 +1,13 @@
-"""Every chapter runs from top to bottom, and its checked cells print what the source keeps.
+"""Every chapter runs to its end, on samples and on real data, and its checked cells print what the source keeps.
 
-The executed copies are those of ``make book`` (tools/run_notebook.py), reused where nothing has changed.
+A false claim (``notebook.claim``) ends a run. The executed copies are those of ``make book`` (tools/run_notebook.py),
+reused where nothing has changed. Where ``D2LBERT_DATA`` is set, a chapter that loads data runs on the samples as well.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -12,8 +15,11 @@ import pytest
 from chapter_rules import KEPT, tags
 from run_notebook import execute
 
+from d2lbert.notebook import TOY
+
 ROOT = Path(__file__).resolve().parents[3]
 CHAPTERS = sorted((ROOT / "chapters").rglob("*.ipynb"))
+LOADS = re.compile(r"\bdata\.(?:load|read|fetch)\(")
 
 
 def checked_outputs(path: Path) -> dict[str, str]:
@@ -32,14 +38,38 @@ def _text(cell: nbformat.NotebookNode) -> str:
     return "".join(parts).strip()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_chapter_runs_and_prints_what_it_should(path: Path) -> None:
-    run = execute(path.relative_to(ROOT), ROOT, ROOT / "_build" / "executed", {})
+def warnings_shown(path: Path) -> list[str]:
+    """What cells print to the error stream, but for the lines that say which data is a toy."""
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
+    lines = [line for output in outputs if output.get("name") == "stderr" for line in output.text.splitlines()]
+    return [line for line in lines if line and not line.startswith(TOY)]
+
+
+def check_run(path: Path, folder: Path) -> None:
+    run = execute(path.relative_to(ROOT), ROOT, folder, {})
     assert not run.error
     kept = checked_outputs(path)
     assert kept, "no cell is checked"
     assert checked_outputs(run.executed) == kept
+    assert not warnings_shown(run.executed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_chapter_runs_and_prints_what_it_should(path: Path) -> None:
+    check_run(path, ROOT / "_build" / "executed")
+
+
+ON_SAMPLES = [path for path in CHAPTERS if "D2LBERT_DATA" in os.environ and LOADS.search(path.read_text())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ON_SAMPLES, ids=lambda path: path.stem)
+def test_chapter_runs_on_samples_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("D2LBERT_DATA")
+    monkeypatch.setenv("D2LBERT_OFFLINE", "1")
+    check_run(path, ROOT / "_build" / "executed_on_samples")
 
 
 def test_another_output_is_seen(tmp_path: Path) -> None:
@@ -49,3 +79,11 @@ def test_another_output_is_seen(tmp_path: Path) -> None:
     changed.outputs[0].text = "something else"
     nbformat.write(notebook, tmp_path / "changed.ipynb")
     assert checked_outputs(tmp_path / "changed.ipynb") != checked_outputs(CHAPTERS[0])
+
+
+def test_a_raw_warning_is_seen(tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")])
+    told = [f"{TOY}sst2: a sample\n", "/some/file.py:3: UserWarning: look\n"]
+    notebook.cells[0].outputs = [nbformat.v4.new_output("stream", name="stderr", text=text) for text in told]
+    nbformat.write(notebook, tmp_path / "warned.ipynb")
+    assert warnings_shown(tmp_path / "warned.ipynb") == ["/some/file.py:3: UserWarning: look"]

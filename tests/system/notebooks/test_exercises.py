@@ -1,4 +1,4 @@
-"""Coded exercises: each solution passes its check, and each stub fails it, without the rest of the notebook."""
+"""Coded exercises: each solution passes its check; each stub and each planted bug fails it. No other cell is needed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from chapter_rules import tags
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def exercises() -> list[tuple[str, str, str]]:
-    """(name, solution, check) of every coded exercise."""
+def exercises() -> list[tuple[str, str, str, str]]:
+    """(name, solution, check, code with the bug or nothing) of every coded exercise."""
     parameters = []
     for path in sorted((ROOT / "chapters").rglob("*.ipynb")):
         solution = None
+        bug = ""
         for cell in nbformat.read(path, as_version=4).cells:
-            if cell.cell_type == "code" and "solution" in tags(cell):
+            if cell.cell_type == "code" and "bug" in tags(cell):
+                bug = cell.source
+            elif cell.cell_type == "code" and "solution" in tags(cell):
                 solution = cell.source
             elif cell.cell_type == "code" and "check" in tags(cell):
                 assert solution is not None, f"{path.stem}: a check without a solution"
-                number = sum(name.startswith(f"{path.stem}-") for name, _, _ in parameters) + 1
-                parameters.append((f"{path.stem}-{number}", solution, cell.source))
-                solution = None
+                number = sum(name.startswith(f"{path.stem}-") for name, *_ in parameters) + 1
+                parameters.append((f"{path.stem}-{number}", solution, cell.source, bug))
+                solution, bug = None, ""
+        assert not bug, f"{path.stem}: a bug without a check"
     return parameters
 
 
@@ -50,11 +54,21 @@ EXERCISES = exercises()
 
 def test_every_chapter_has_coded_exercises() -> None:
     chapters = {path.stem for path in (ROOT / "chapters").rglob("*.ipynb")}
-    assert chapters == {name.rsplit("-", 1)[0] for name, _, _ in EXERCISES}
+    deeper = {stem for stem in chapters if stem.startswith("deeper_")}
+    assert chapters - deeper == {name.rsplit("-", 1)[0] for name, *_ in EXERCISES} - deeper
 
 
-@pytest.mark.parametrize(("solution", "check"), [e[1:] for e in EXERCISES], ids=[e[0] for e in EXERCISES])
+@pytest.mark.parametrize(("solution", "check"), [e[1:3] for e in EXERCISES], ids=[e[0] for e in EXERCISES])
 def test_solution_passes_and_stub_fails(solution: str, check: str) -> None:
     run(solution, check)
     with pytest.raises(NotImplementedError):
         run(stub(solution), check)
+
+
+PLANTED = [exercise for exercise in EXERCISES if exercise[3]]
+
+
+@pytest.mark.parametrize(("check", "bug"), [e[2:] for e in PLANTED], ids=[e[0] for e in PLANTED])
+def test_check_finds_the_planted_bug(check: str, bug: str) -> None:
+    with pytest.raises((AssertionError, ValueError, IndexError, RuntimeError, TypeError)):
+        run(bug, check)

@@ -1,136 +1,16 @@
-"""Figures for the chapters: one call makes the picture, its caption and its alternative text.
-
-Every function returns a :class:`Figure`. A notebook shows it as an HTML figure whose image has the alternative text. So
-the book can be read with a screen reader, and the caption stays with the picture on Colab.
-"""
+"""Heat maps, curves, bars and points: one call makes the picture, its caption and its alternative text."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import io
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-_DOTS_PER_INCH = 130
+from d2lbert.plots.figure import Figure
+
 _WIDTH_INCHES = 7.0
-
-
-class Figure:
-    """A drawn picture with a caption (what to see in it) and alternative text (what it shows, in words)."""
-
-    def __init__(self, figure: plt.Figure, caption: str, alt: str) -> None:
-        plt.close(figure)  # out of pyplot's list, so that a notebook does not show it a second time
-        if not caption or not alt:
-            raise ValueError("a figure needs a caption and an alternative text")
-        self.caption = caption
-        self.alt = alt
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight", facecolor="white")
-        self.png = stream.getvalue()
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        image = base64.b64encode(self.png).decode("ascii")
-        markup = (
-            '<figure style="margin: 1em 0">'
-            f'<img src="data:image/png;base64,{image}" alt="{html.escape(self.alt, quote=True)}" '
-            'style="max-width: 100%; height: auto; background: white">'
-            f"<figcaption>{html.escape(self.caption)}</figcaption></figure>"
-        )
-        return {"text/html": markup, "text/plain": f"[Figure: {self.caption}]"}
-
-
-_VIEW = """
-<figure id="NAME" style="margin: 1em 0">
-<div><label>layer <select>LAYERS</select></label> <label>head <select>HEADS</select></label></div>
-<div style="display: flex; flex-wrap: wrap; gap: 4px; margin: 8px 0">asks: ASKS</div>
-<div style="display: flex; flex-wrap: wrap; gap: 4px">answers: ANSWERS</div>
-<p aria-live="polite" style="margin: 6px 0"></p>
-<figcaption>CAPTION</figcaption>
-<script>
-(() => {
-  const view = document.getElementById("NAME"), weights = WEIGHTS, heads = COUNT;
-  const [layer, head] = view.querySelectorAll("select"), asks = [...view.querySelectorAll("button")];
-  const answers = [...view.querySelectorAll("span")], told = view.querySelector("p"), length = asks.length;
-  let asking = ASKING;
-  const show = () => {
-    const start = ((+layer.value * heads + +head.value) * length + asking) * length;
-    const row = weights.slice(start, start + length);
-    answers.forEach((node, column) => { node.style.background = `rgba(49, 104, 142, ${row[column] / 130})`; });
-    asks.forEach((button, place) => { button.setAttribute("aria-pressed", place === asking);
-      button.style.fontWeight = place === asking ? "bold" : "normal"; });
-    const best = row.map((value, column) => [value, column]).sort((a, b) => b[0] - a[0]).slice(0, 4);
-    told.textContent = asks[asking].textContent + " looks at "
-      + best.map(([value, column]) => `${answers[column].textContent} (${value} %)`).join(", ");
-  };
-  asks.forEach((button, place) => { for (const event of ["mouseenter", "focus", "click"])
-    button.addEventListener(event, () => { asking = place; show(); }); });
-  for (const menu of [layer, head]) menu.addEventListener("change", show);
-  show();
-})();
-</script>
-</figure>
-"""
-
-
-class AttentionView:
-    """Attention weights to play with: choose a layer and a head, point at a word, and see where it looks.
-
-    It lives in the page, with the mouse or the keyboard, and asks no other machine for anything.
-
-    Args:
-        tokens: the L tokens.
-        weights: (layers, heads, L, L); a row asks, its columns answer.
-        caption: what to see in it.
-        layer, head, asking: what is shown first; ``asking`` is the position of a token.
-    """
-
-    def __init__(
-        self,
-        tokens: Sequence[str],
-        weights: np.ndarray,
-        *,
-        caption: str,
-        layer: int = 0,
-        head: int = 0,
-        asking: int = 0,
-    ) -> None:
-        layers, heads, rows, columns = weights.shape
-        if not rows == columns == len(tokens):
-            raise ValueError(
-                f"{len(tokens)} tokens need weights of {len(tokens)} rows and columns, not {weights.shape}"
-            )
-        percents = np.rint(100 * weights).astype(int).ravel().tolist()
-        words = [html.escape(token) for token in tokens]
-        box = "padding: 1px 5px; border: 1px solid #999999; border-radius: 3px"
-        parts = {
-            "LAYERS": _options(layers, layer),
-            "HEADS": _options(heads, head),
-            "ASKS": "".join(f'<button type="button" style="{box}">{word}</button>' for word in words),
-            "ANSWERS": "".join(f'<span style="{box}">{word}</span>' for word in words),
-            "CAPTION": html.escape(caption),
-            "WEIGHTS": json.dumps(percents, separators=(",", ":")),
-            "COUNT": str(heads),
-            "ASKING": str(asking),
-            "NAME": "attention-" + hashlib.sha256(repr((words, percents)).encode()).hexdigest()[:12],
-        }
-        self.caption = caption
-        self.html = re.sub("|".join(parts), lambda match: parts[match[0]], _VIEW)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": f"[Attention to play with: {self.caption}]"}
-
-
-def _options(count: int, chosen: int) -> str:
-    marks = [" selected" if number == chosen else "" for number in range(count)]
-    return "".join(f"<option{mark}>{number}</option>" for number, mark in enumerate(marks))
 
 
 def heat_map(

@@ -1,0 +1,25 @@
+"""Charts draw what they are given."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+mpl.use("Agg")
+
+from d2lbert import plots
+
+TEXTS = {"caption": "What to see here.", "alt": "A grid of numbers."}
+
+
+def test_every_kind_is_drawn() -> None:
+    figures = [
+        plots.heat_maps([np.eye(9)] * 3, [list("abcdefghi")] * 3, [list("abcdefghi")] * 3, ["1", "2", "3"], **TEXTS),
+        plots.curves({"a": [1.0, 2.0], "b": [2.0, 1.0]}, x_label="x", y_label="y", log_y=True, **TEXTS),
+        plots.bars({"long name of a bar": 1.0, "b": 2.0}, y_label="y", errors=[0.1, 0.2], **TEXTS),
+        plots.points(np.eye(3)[:, :2], ["a", "b", "c"], groups=["x", "y", "x"], arrows=[(0, 1)], **TEXTS),
+    ]
+    assert all(figure.png.startswith(b"\x89PNG") and len(figure.png) > 5000 for figure in figures)
+    assert len({figure.png for figure in figures}) == 4
+    assert not plt.get_fignums(), "a figure was left open"

@@ -1,0 +1,45 @@
+"""A page has its map, names its folds and shows which data is a toy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+from contents import chapters
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from notebook_page import make_page, title
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_page(tmp_path: Path) -> None:
+    cell = new_code_cell("x", metadata={"tags": ["solution", "hide-cell"]})
+    text = "Toy data. sst2: a sample\nToy data. wic: a sample\nelse\n"
+    cell.outputs = [new_output("stream", name="stdout", text="1"), new_output("stream", name="stderr", text=text)]
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# Middle"), cell]), tmp_path / "executed.ipynb")
+    before, here, after = chapters(ROOT)[3:6]
+    heading, place, shown = make_page(tmp_path / "executed.ipynb", here, ROOT).cells
+    assert heading.source == "# Middle"
+    assert place.source.count("**") == 2, "one part is marked as ours"
+    for name, other in (("Last", before), ("Next", after)):
+        assert f"{name}: [{title(ROOT / other)}](" in place.source
+        assert (
+            ROOT / here.parent / place.source.split(f"{name}: [")[1].split("](")[1].split(")")[0]
+        ).resolve() == ROOT / other
+    assert shown.metadata["mystnb"]["code_prompt_show"] == "Show the solution"
+    number, box, rest = shown.outputs
+    assert number.text == "1"
+    assert "sst2: a sample\n\nwic: a sample" in box.data["text/markdown"]
+    assert ":class: toy" in box.data["text/markdown"]
+    assert rest.text == "else"
+
+
+def test_ends_of_the_book_have_one_neighbour(tmp_path: Path) -> None:
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# A")]), tmp_path / "executed.ipynb")
+    order = chapters(ROOT)
+    first = make_page(tmp_path / "executed.ipynb", order[0], ROOT).cells[1].source
+    last = make_page(tmp_path / "executed.ipynb", order[-1], ROOT).cells[1].source
+    assert "Last:" not in first
+    assert "Next:" in first
+    assert "Next:" not in last
+    assert "Last:" in last

@@ -1,0 +1,50 @@
+"""The table of contents: which chapters there are, in which order, and where one stands among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a notebook stands in the book.
+
+    Fields:
+        part: the caption of its part.
+        parts: the captions of all parts that hold notebooks, in order.
+        previous, following: the notebooks before and after it, relative to the root; None at the ends.
+    """
+
+    part: str
+    parts: list[str]
+    previous: Path | None
+    following: Path | None
+
+
+def chapters(root: Path) -> list[Path]:
+    """Return the notebooks of the table of contents, in order, relative to the root."""
+    return [path for _, path in _notebooks(root)]
+
+
+def place(root: Path, path: Path) -> Place:
+    """Return where the notebook at ``root / path`` stands."""
+    found = _notebooks(root)
+    order = [notebook for _, notebook in found]
+    number = order.index(path)
+    return Place(
+        part=found[number][0],
+        parts=list(dict.fromkeys(part for part, _ in found)),
+        previous=order[number - 1] if number else None,
+        following=order[number + 1] if number + 1 < len(order) else None,
+    )
+
+
+def _notebooks(root: Path) -> list[tuple[str, Path]]:
+    contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    files = [
+        (part["caption"], Path(f"{page['file']}.ipynb")) for part in contents["parts"] for page in part["chapters"]
+    ]
+    return [(part, path) for part, path in files if (root / path).is_file()]

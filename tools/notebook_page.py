@@ -1,0 +1,69 @@
+"""Make a page of the site from an executed notebook: the map on top, the names of folds, the boxes about toy data."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from contents import Place, place
+
+# What a folded cell is called, by its tag; the first tag that a cell has counts.
+FOLDS = {
+    "colab": "Setting up on Colab",
+    "solution": "Show the solution",
+    "checks": "Checks",
+    "mxnet": "The same in MXNet",
+    "hide-input": "Show the code",
+    "hide-cell": "Show the code",
+}
+_TOY = re.compile(r"^Toy data\. (.+)$", flags=re.MULTILINE)
+
+
+def make_page(executed: Path, path: Path, root: Path) -> nbformat.NotebookNode:
+    """Return the page of the notebook ``root / path``, whose executed copy lies at ``executed``."""
+    notebook = nbformat.read(executed, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            _name_fold(cell)
+            cell.outputs = [shown for output in cell.outputs for shown in _boxes(output)]
+    title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
+    notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root)))
+    return notebook
+
+
+def _name_fold(cell: nbformat.NotebookNode) -> None:
+    tags = cell.metadata.get("tags", [])
+    name = next((name for tag, name in FOLDS.items() if tag in tags), None)
+    if name:
+        cell.metadata["mystnb"] = {"code_prompt_show": name, "code_prompt_hide": f"Hide: {name}"}
+
+
+def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """Return the output, with every line about toy data as a box."""
+    if output.output_type != "stream" or output.name != "stderr" or not _TOY.search(output.text):
+        return [output]
+    text = "\n\n".join(_TOY.findall(output.text))
+    box: Any = {"text/markdown": f":::{{admonition}} Toy data\n:class: toy\n{text}\n:::", "text/plain": text}
+    rest = _TOY.sub("", output.text).strip()
+    others = [nbformat.v4.new_output("stream", name="stderr", text=rest)] if rest else []
+    return [nbformat.v4.new_output("display_data", data=box), *others]
+
+
+def _map(here: Place, path: Path, root: Path) -> str:
+    parts = " → ".join(f"**{part}**" if part == here.part else part for part in here.parts)
+    neighbours = []
+    for name, other in (("Last", here.previous), ("Next", here.following)):
+        if other:
+            neighbours.append(
+                f"{name}: [{title(root / other)}]({Path(os.path.relpath(other, path.parent)).as_posix()})"
+            )
+    return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{' · '.join(neighbours)}\n:::"
+
+
+def title(path: Path) -> str:
+    """Return the title of a notebook: its first heading."""
+    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)[0]
