@@ -23,6 +23,7 @@ from d2lbert.commands.inspect import inspect
 from d2lbert.commands.models import list_models
 from d2lbert.commands.predict import evaluate, predict
 from d2lbert.commands.pretrain import pretrain
+from d2lbert.commands.serve import serve
 from d2lbert.errors import BROKEN_PIPE, INTERRUPTED, UserError, refused_by_system
 
 # The base class of the errors that a wrong command line raises. Typer has this name since 0.28. Before, it was click's
@@ -48,6 +49,7 @@ app.command()(finetune)
 app.command()(evaluate)
 app.command()(predict)
 app.command()(inspect)
+app.command()(serve)
 app.command()(doctor)
 app.command("models")(list_models)
 

@@ -91,6 +91,10 @@ class BertWithHead(nn.Module):
         tensors |= named_arrays(self, self.head_names())
         write_folder(folder, config, tensors, self.config_fields())
 
+    def logits_of(self, vectors: Tensor) -> Tensor:
+        """Return logits (..., C) of the vectors (..., D) that the head reads: pooled ones, or those of tokens."""
+        return self.classifier(self.dropout(vectors))
+
     def config_fields(self) -> dict[str, Any]:
         """Return the fields of ``config.json`` besides the encoder's sizes."""
         return {
@@ -152,8 +156,10 @@ class _BertWithPooledHead(BertWithHead):
         self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """Return logits (N, C). The arguments are those of :meth:`BertModel.forward`; rows may be packed."""
-        pooled = self.bert.forward_pooled(token_ids, segment_ids, mask)  # (N, D)
-        return self.classifier(self.dropout(self.pre_classifier(pooled)))
+        return self.logits_of(self.bert.forward_pooled(token_ids, segment_ids, mask))  # (N, D) -> (N, C)
+
+    def logits_of(self, vectors: Tensor) -> Tensor:
+        return self.classifier(self.dropout(self.pre_classifier(vectors)))
 
 
 class BertForSequenceClassification(_BertWithPooledHead):
@@ -181,8 +187,7 @@ class _BertWithTokenHead(BertWithHead):
         self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """Return logits (B, L, C). The arguments are those of :meth:`BertModel.forward`; rows may be packed."""
-        sequence = self.bert(token_ids, segment_ids, mask).sequence  # (B, L, D)
-        return self.classifier(self.dropout(sequence))
+        return self.logits_of(self.bert(token_ids, segment_ids, mask).sequence)  # (B, L, D) -> (B, L, C)
 
 
 class BertForTokenClassification(_BertWithTokenHead):

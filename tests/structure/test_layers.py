@@ -26,6 +26,7 @@ ORDER = {
     "torch": 6,
     "mxnet": 6,
     "models": 7,
+    "deploy": 8,
     "commands": 9,
     "cli": 10,
 }

@@ -1,0 +1,252 @@
+"""The models of a server: each a head with its task, all heads of one encoder beside one copy of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from d2lbert.data.batching import pack
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.models import tokenizer_of
+from d2lbert.tasks.base import Input, Task
+from d2lbert.tasks.table import NamedTask, named_task
+from d2lbert.text import Tokenizer
+from d2lbert.torch.adapters import load_adapters
+from d2lbert.torch.adapters.shared import SharedEncoder
+from d2lbert.torch.heads import BertWithHead, head_class
+from d2lbert.torch.runtime import best_device
+from d2lbert.torch.training.evaluation import check_lengths, check_outputs
+from d2lbert.weights.adapters import is_adapter_folder
+from d2lbert.weights.folder import CONFIG_FILE
+from d2lbert.zoo.folders import encoder_folder, find_model, local_folder, locate
+
+# What a request may say about a text. "question" and "context" are other names for what question answering reads.
+FIELDS = ("text", "pair", "choices", "question", "context", "model")
+_TASKS = {
+    "BertForSequenceClassification": ("classification", "pair"),
+    "BertForTokenClassification": ("tagging",),
+    "BertForQuestionAnswering": ("question_answering",),
+    "BertForMultipleChoice": ("multiple_choice",),
+}
+# What a prediction is given together with; the rest of an example is what the client sent and knows.
+_WITH_ANSWER = ("words",)
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model under its name.
+
+    Fields:
+        name: under which requests ask for it.
+        source: the folder or the name in the zoo that it was loaded from.
+        tasks: what it can do: one task, or classification and pair where its folder does not say which.
+    """
+
+    name: str
+    source: str
+    tasks: tuple[str, ...]
+    head: BertWithHead
+    encoder: SharedEncoder
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A text that is ready to be computed, with the model that it is for."""
+
+    model: ServedModel
+    task: Task
+    examples: list[Any]
+    inputs: list[Input]
+
+    @property
+    def tokens(self) -> int:
+        """Its size."""
+        return sum(len(encoding) for item in self.inputs for encoding in item.encodings)
+
+
+class Models:
+    """All models of a server.
+
+    Args:
+        sources: name -> folder, or name in the zoo such as ``minilm-sst2``.
+
+    Raises:
+        UserError: one of them cannot be loaded.
+    """
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._encoders: dict[Path, SharedEncoder] = {}
+        self._models: dict[str, ServedModel] = {}
+        for name, source in sources.items():
+            self._models[name] = self._load(name, source)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all models, in the order in which they were given."""
+        return list(self._models)
+
+    def find(self, name: str | None) -> ServedModel:
+        """Return a model by its name; None is the only one.
+
+        Raises:
+            UserError: there is no such model, or there are several and none was named.
+        """
+        if name is None:
+            if len(self._models) > 1:
+                raise UserError(f"several models are served: name one as model: {', '.join(self._models)}")
+            return next(iter(self._models.values()))
+        if name not in self._models:
+            raise unknown_name("model", name, self._models)
+        return self._models[name]
+
+    def reload(self, name: str) -> None:
+        """Load a model from its source anew. What has been prepared for the old one is still computed by it.
+
+        Raises:
+            UserError: there is no such model, or it cannot be loaded; the old one stays.
+        """
+        self._models[name] = self._load(name, self.find(name).source)
+
+    def prepare(self, content: Mapping[str, Any], model: str | None = None) -> Prepared:
+        """Check a text of a request and encode it.
+
+        Args:
+            content: with some of ``FIELDS``.
+            model: used where the content names none.
+
+        Raises:
+            UserError: a field is unknown, missing or of another type, a text is empty, or the model is unknown.
+        """
+        _check_fields(content)
+        served = self.find(content.get("model", model))
+        text, seconds = _texts(content)
+        name, named = _task_of(served, seconds)
+        _check_seconds(name, named, seconds)
+        examples = named.of_texts([text], seconds, served.head.labels)
+        task = named.of_model(served.head.labels, getattr(served.head, "null_threshold", None))
+        positions = served.head.bert.config.max_position_embeddings
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about texts that are cut; nobody reads them here
+            inputs = task.inputs(examples, served.tokenizer, min(named.max_length, positions))
+        check_lengths(served.head, inputs)
+        return Prepared(served, task, examples, inputs)
+
+    def example(self, name: str) -> Prepared:
+        """Return a text that the model can answer, to try it.
+
+        Raises:
+            UserError: there is no such model.
+        """
+        beside: dict[str, Any] = ({}, {"pair": "A second text."}, {"choices": ["One.", "Another."]})[
+            named_task(self.find(name).tasks[0]).seconds
+        ]
+        return self.prepare({"text": "A text.", "model": name, **beside})
+
+    def _load(self, name: str, source: str) -> ServedModel:
+        folder = locate(source)
+        kind = head_class(folder / CONFIG_FILE)
+        if is_adapter_folder(folder):
+            base = encoder_folder(folder).resolve()
+            head = load_adapters(kind, folder)
+            encoder = self._encoders.get(base) or SharedEncoder(_without_adapters(head))
+            self._encoders[base] = encoder
+        else:
+            head = kind.from_pretrained(folder)
+            encoder = SharedEncoder(head.bert)
+        tokenizer = tokenizer_of(folder, head.bert.config)
+        encoder.bert.to(best_device())
+        encoder.add(head.to(best_device()))
+        known = "" if local_folder(source) else find_model(source).task
+        return ServedModel(name, source, (known,) if known else _TASKS[kind.__name__], head, encoder, tokenizer)
+
+
+def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
+    """Return the answer to each text. Texts of one encoder are computed together, whatever their tasks.
+
+    Raises:
+        UserError: an output is NaN or infinite.
+    """
+    answers: list[dict[str, Any]] = [{}] * len(prepared)
+    for encoder in dict.fromkeys(one.model.encoder for one in prepared):
+        own = [index for index, one in enumerate(prepared) if one.model.encoder is encoder]
+        for index, answer in zip(own, _predict_together(encoder, [prepared[i] for i in own]), strict=True):
+            answers[index] = answer
+    return answers
+
+
+def _predict_together(encoder: SharedEncoder, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
+    encodings = [encoding for one in prepared for item in one.inputs for encoding in item.encodings]
+    heads = [one.model.head for one in prepared for item in one.inputs for _ in item.encodings]
+    logits = iter(encoder.logits(pack(encodings, pad_id=prepared[0].model.tokenizer.pad_id), heads))
+    answers = []
+    for one in prepared:
+        outputs = [np.concatenate([next(logits) for _ in item.encodings]) for item in one.inputs]
+        check_outputs(one.inputs, outputs)
+        (prediction,) = one.task.predictions(one.examples, one.inputs, outputs)
+        beside = {name: getattr(one.examples[0], name) for name in _WITH_ANSWER if hasattr(one.examples[0], name)}
+        answers.append({**beside, **prediction})
+    return answers
+
+
+def _without_adapters(head: BertWithHead) -> Any:
+    """Return the encoder of a head as it was before it was adapted, in memory of its own but for its weights."""
+    from copy import copy, deepcopy
+
+    from torch import nn
+
+    from d2lbert.torch.adapters.layer import adapted_layers
+
+    weights = {id(parameter): parameter for parameter in head.bert.parameters()}
+    bert = deepcopy(head.bert, dict(weights))  # the copy shares its parameters
+    for name, layer in adapted_layers(head).items():
+        linear = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+        linear.weight, linear.bias = copy(layer.weight), layer.bias
+        bert.set_submodule(name, linear)
+    return bert
+
+
+def _check_fields(content: Mapping[str, Any]) -> None:
+    for name, value in content.items():
+        if name not in FIELDS:
+            raise unknown_name("field", str(name)[:40], FIELDS)
+        if name == "choices":
+            if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
+                raise UserError("choices must be a list of texts")
+        elif not isinstance(value, str):
+            raise UserError(f"{name} must be a text")
+
+
+def _texts(content: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return the text, and what stands beside it: a second text, a question, or choices.
+
+    Raises:
+        UserError: a text is missing, empty or given twice.
+    """
+    given = set(content) - {"model"}
+    allowed = ({"text"}, {"text", "pair"}, {"text", "choices"}, {"question", "context"})
+    if given not in allowed:
+        names = "; ".join(" and ".join(sorted(names, reverse=True)) for names in allowed)
+        raise UserError(f"give one of: {names}; not {' and '.join(sorted(given)) or 'nothing'}")
+    text = content.get("text", content.get("context", ""))
+    seconds = list(content.get("choices", []))
+    seconds += [content[name] for name in ("pair", "question") if name in content]
+    if not all(one.strip() for one in (text, *seconds)):
+        raise UserError("a text is empty: give at least one word")
+    return text, seconds
+
+
+def _task_of(served: ServedModel, seconds: Sequence[str]) -> tuple[str, NamedTask]:
+    name = "pair" if "pair" in served.tasks and (seconds or len(served.tasks) == 1) else served.tasks[0]
+    return name, named_task(name)
+
+
+def _check_seconds(name: str, named: NamedTask, seconds: Sequence[str]) -> None:
+    needs = ("text alone", "text and pair, or question and context", "text and two or more choices")[named.seconds]
+    if not (len(seconds) == named.seconds or (named.seconds == 2 and len(seconds) >= 2)):
+        raise UserError(f"the model is for the task {name}, which reads {needs}")

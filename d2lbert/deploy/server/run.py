@@ -1,0 +1,38 @@
+"""Run the server until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import uvicorn
+
+from d2lbert.config.serving import ServerSettings
+from d2lbert.deploy.server.app import Server, make_app
+from d2lbert.deploy.server.models import Models
+
+
+def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: int) -> None:
+    """Load the models and serve them. SIGTERM or Ctrl-C stops: what has been accepted is answered first.
+
+    Args:
+        sources: name -> folder, or name in the zoo.
+        settings: limits.
+        host, port: where to listen.
+
+    Raises:
+        UserError: a model cannot be loaded.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    server = Server(Models(sources), settings)
+    configuration = uvicorn.Config(
+        make_app(server),
+        host=host,
+        port=port,
+        access_log=False,  # our own log has a line for each request
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
+        timeout_keep_alive=65,  # longer than a load balancer keeps an idle connection
+    )
+    uvicorn.Server(configuration).run()
