@@ -61,6 +61,10 @@ def turn(nodeid: str, slow_files: set[str]) -> int:
     return 1 if nodeid.partition("::")[0] in slow_files else 3
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", default="3000", help="bad requests that the server gets (tests/system/server)")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the tests; those of one turn keep their order."""
     slow_files = {item.nodeid.partition("::")[0] for item in items if item.get_closest_marker("slow")}

@@ -21,4 +21,7 @@ class ServerSettings(Settings):
     texts_per_request: int = setting(10_000, "most texts of a request", at_least=1)
     deadline_seconds: float = setting(55.0, "an answer that takes longer is not waited for: 504", above=0)
     reading_seconds: float = setting(30.0, "a body that takes longer to arrive is not waited for: 408", above=0)
-    drain_seconds: float = setting(25.0, "after SIGTERM, how long accepted requests may take", at_least=0)
+    linger_seconds: float = setting(
+        1.0, "after SIGTERM, how long requests are still accepted, until whoever sends them knows", at_least=0
+    )
+    drain_seconds: float = setting(25.0, "after that, how long accepted requests may take", at_least=0)

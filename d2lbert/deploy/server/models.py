@@ -162,8 +162,7 @@ class Models:
         tokenizer = tokenizer_of(folder, head.bert.config)
         encoder.bert.to(best_device())
         encoder.add(head.to(best_device()))
-        known = "" if local_folder(source) else find_model(source).task
-        return ServedModel(name, source, (known,) if known else _TASKS[kind.__name__], head, encoder, tokenizer)
+        return ServedModel(name, source, _tasks_of(source, head), head, encoder, tokenizer)
 
 
 def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
@@ -209,6 +208,15 @@ def _without_adapters(head: BertWithHead) -> Any:
         linear.weight, linear.bias = copy(layer.weight), layer.bias
         bert.set_submodule(name, linear)
     return bert
+
+
+def _tasks_of(source: str, head: BertWithHead) -> tuple[str, ...]:
+    """Return what a model can do: as the zoo says, or what its head allows. One output for a text is a similarity."""
+    known = "" if local_folder(source) else find_model(source).task
+    if known:
+        return (known,)
+    tasks = _TASKS[type(head).__name__]
+    return ("pair",) if len(head.labels) == 1 and "pair" in tasks else tasks
 
 
 def _check_fields(content: Mapping[str, Any]) -> None:

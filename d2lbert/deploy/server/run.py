@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
+from types import FrameType
 
 import uvicorn
 
@@ -35,4 +37,24 @@ def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: i
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
         timeout_keep_alive=65,  # longer than a load balancer keeps an idle connection
     )
-    uvicorn.Server(configuration).run()
+    _LingeringServer(configuration, server).run()
+
+
+class _LingeringServer(uvicorn.Server):
+    """On the first signal it says that it is not ready, goes on for a moment, and stops then; on the second, at once.
+
+    A load balancer needs that moment to learn of it. Requests that it sends meanwhile would meet a closed port.
+    """
+
+    def __init__(self, configuration: uvicorn.Config, server: Server) -> None:
+        super().__init__(configuration)
+        self._server = server
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._server.draining or not self.started:
+            super().handle_exit(sig, frame)
+            return
+        self._server.draining = True
+        timer = threading.Timer(self._server.settings.linger_seconds, super().handle_exit, (sig, frame))
+        timer.daemon = True
+        timer.start()

@@ -76,7 +76,12 @@ def test_an_answer_that_nobody_accepts() -> None:
             False,
         ),
         (b'{"text": "a"}\r\n\n{"text": "b\\u2028"}\n', LINES, [{"text": "a"}, {"text": "b\u2028"}], False),
-        (b'a\n"b, c",d\n\ne,f,g\n', CSV, [{"text": "a"}, {"text": "b, c", "pair": "d"}, {"text": "e", "choices": ["f", "g"]}], False),
+        (
+            b'a\n"b, c",d\n\ne,f,g\n',
+            CSV,
+            [{"text": "a"}, {"text": "b, c", "pair": "d"}, {"text": "e", "choices": ["f", "g"]}],
+            False,
+        ),
     ],
 )
 def test_bodies_that_are_read(raw: bytes, format: str, contents: list, single: bool) -> None:

@@ -98,7 +98,9 @@ def test_adapters_of_another_encoder_are_refused(base: Path, heads: list[BertWit
     other = BertModel.from_pretrained(base)
     with torch.no_grad():
         other.encoder.layers()[0].attention.query.weight += 0.1
-    with pytest.raises(UserError, match=r"trained beside another encoder: encoder\.blocks\.0\.attention\.query differs"):
+    with pytest.raises(
+        UserError, match=r"trained beside another encoder: encoder\.blocks\.0\.attention\.query differs"
+    ):
         SharedEncoder(other).add(heads[0])
 
 

@@ -1,0 +1,115 @@
+"""A server as users start it, in a process of its own, and clients that come at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CONTENT = {"text": "a warm and funny film, and long enough to take a moment " * 2, "model": "minilm-sst2"}
+
+
+@dataclass
+class Running:
+    """A server that answers.
+
+    Fields:
+        process: of ``d2lbert serve``.
+        address: where it listens.
+        log: the file of its output.
+    """
+
+    process: subprocess.Popen[bytes]
+    address: str
+    log: Path
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal; return the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str, models: Sequence[str] = ("minilm-sst2", "minilm-wnut17")) -> Iterator[Running]:
+    """Start a server and wait until it is ready; end it afterwards, whatever happens."""
+    port, log = free_port(), folder / "server.log"
+    command = [sys.executable, "-m", "d2lbert.cli", "serve", "--port", str(port), *options]
+    command += [part for model in models for part in ("--model", model)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
+    running = Running(process, f"http://127.0.0.1:{port}", log)
+    try:
+        _wait_until_ready(running)
+        yield running
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def _wait_until_ready(running: Running) -> None:
+    for _ in range(1200):
+        if running.process.poll() is not None:
+            raise AssertionError(running.log.read_text())
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{running.address}/ping", timeout=10).status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the server is not ready after two minutes")
+
+
+@dataclass
+class Reply:
+    """What a client got: a status and a body, or status 0 and the error of the connection."""
+
+    status: int
+    body: Any
+
+
+async def ask(client: httpx.AsyncClient, content: Any = CONTENT, path: str = "/invocations") -> Reply:
+    """Send one request."""
+    try:
+        response = await client.post(path, json=content)
+        return Reply(response.status_code, response.json())
+    except httpx.HTTPError as error:
+        return Reply(0, type(error).__name__)
+
+
+def at_once(
+    address: str, count: int, meanwhile: Callable[[], None] = lambda: None, content: Any = CONTENT
+) -> list[Reply]:
+    """Send ``count`` requests at once, call a function while they are under way, and return all replies."""
+
+    async def run() -> list[Reply]:
+        limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
+        async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
+            tasks = [asyncio.create_task(ask(client, content)) for _ in range(count)]
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(meanwhile)
+            return await asyncio.gather(*tasks)
+
+    return asyncio.run(run())
+
+
+def memory(process: subprocess.Popen[bytes]) -> int:
+    """Return the resident memory of a process in KiB."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))

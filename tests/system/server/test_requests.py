@@ -1,0 +1,131 @@
+"""Whatever is sent, the server answers, and never with an error of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import APIOperation, GenerationMode
+from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
+from server_support import memory, serving
+
+from d2lbert.config.serving import ServerSettings
+from d2lbert.deploy.server.app import Server, make_app
+from d2lbert.deploy.server.models import Models
+
+MODELS = ["minilm-sst2", "minilm-wnut17", "minilm-stsb_en"]
+REFUSALS = {400, 404, 405, 406, 413, 415, 422}
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[FastAPI]:
+    server = Server(Models({name: name for name in MODELS}), ServerSettings())
+    yield make_app(server)
+    server.batcher.close(10)
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+@given(st.data())
+@pytest.mark.slow
+def test_any_text_is_answered_or_refused(client: TestClient, data: st.DataObject) -> None:
+    texts = st.one_of(
+        st.text(),
+        st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zs", "Mn", "Lo"])),
+        st.sampled_from([" ", "\0", "\u200b", "\ud800", "[MASK]", "é" * 3000, "עברית", "a" * 100_000, "." * 5000]),
+    )
+    content = {"model": data.draw(st.sampled_from(MODELS)), "text": data.draw(texts)}
+    if data.draw(st.booleans()):
+        content["pair"] = data.draw(texts)
+    response = client.post("/invocations", content=json.dumps(content), headers={"Content-Type": "application/json"})
+    assert response.status_code in {200, 422}
+    assert "error" in response.json() or {"label", "tags", "score"} & set(response.json())
+
+
+@given(st.binary(max_size=400), st.sampled_from(["application/json", "application/jsonlines", "text/csv", "x/y"]))
+def test_any_bytes_are_answered_or_refused(client: TestClient, body: bytes, kind: str) -> None:
+    response = client.post("/invocations?model=minilm-sst2", content=body, headers={"Content-Type": kind})
+    assert response.status_code in {200, *REFUSALS}
+
+
+@pytest.fixture(scope="module")
+def operations(client: TestClient, app: FastAPI) -> dict[str, APIOperation]:
+    """What the OpenAPI document describes, by method and path."""
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+    return {f"{one.method} {one.path}": one for one in (result.ok() for result in schema.get_all_operations())}
+
+
+def test_the_document_describes_every_address(operations: dict[str, APIOperation]) -> None:
+    assert {"get /ping", "post /invocations", "post /v2/models/{name}/infer", "get /metrics"} <= set(operations)
+    assert len(operations) == 11
+
+
+@pytest.mark.slow
+@given(st.data())
+def test_the_server_does_as_its_document_says(operations: dict[str, APIOperation], data: st.DataObject) -> None:
+    """Requests that fit the document, and requests that do not."""
+    operation = operations[data.draw(st.sampled_from(sorted(operations)))]
+    mode = data.draw(st.sampled_from([GenerationMode.POSITIVE, GenerationMode.NEGATIVE]))
+    try:
+        case = data.draw(operation.as_strategy(generation_mode=mode))
+    except Unsatisfiable:  # a request without parameters cannot be wrong
+        return
+    response = case.call()
+    assert response.status_code < 500
+    case.validate_response(response, checks=[status_code_conformance, content_type_conformance])
+
+
+def bad_requests(count: int) -> Iterator[dict[str, object]]:
+    """Requests that are wrong in many ways."""
+    chance = random.Random(0)
+    for number in range(count):
+        yield chance.choice(
+            [
+                {"content": b"{" * chance.randint(1, 2000)},
+                {"content": bytes(chance.randrange(256) for _ in range(50))},
+                {"json": {"text": "word " * chance.randint(0, 300), "model": f"none-{number}"}},
+                {"json": {f"field-{number}": "x"}},
+                {"json": [{"text": ""}]},
+                {"content": b"a,b\n", "headers": {"Content-Type": f"text/{number}"}},
+                {"content": b"x" * 7_000_000},
+            ][: 7 if number % 50 == 0 else 6]
+        )
+
+
+def ask_badly(address: str, count: int) -> None:
+    """Send bad requests one after the other; all are refused."""
+    with httpx.Client(base_url=address, timeout=60) as client:
+        for options in bad_requests(count):
+            headers = {"Content-Type": "application/json", **options.pop("headers", {})}  # type: ignore[dict-item]
+            try:
+                status = client.post("/invocations", headers=headers, **options).status_code  # type: ignore[arg-type]
+            except httpx.TransportError:  # the server hung up on a body that it had refused
+                continue
+            assert status in REFUSALS
+
+
+@pytest.mark.slow
+def test_bad_requests_leave_no_memory_behind(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """``make soak`` sends 200,000."""
+    count = int(pytestconfig.getoption("--soak"))
+    with serving(tmp_path, models=["minilm-sst2"]) as running:
+        ask_badly(running.address, max(500, count // 20))  # caches fill
+        before = memory(running.process)
+        ask_badly(running.address, count)
+        assert memory(running.process) - before < 20_000, "KiB"
+        right = httpx.post(f"{running.address}/invocations", json={"text": "a good film"}, timeout=60)
+        assert right.json()["label"] == "positive"

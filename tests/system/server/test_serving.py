@@ -1,0 +1,149 @@
+"""The server under load: crowds, overload, slow clients, new weights, signals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+from server_support import CONTENT, Reply, at_once, free_port, serving
+
+pytestmark = pytest.mark.slow
+
+
+def answers(replies: list[Reply]) -> Counter[int]:
+    """Count the statuses; every answer is whole, and all good ones are the same."""
+    labels = {reply.body["label"] for reply in replies if reply.status == 200}
+    assert labels <= {"positive"}
+    assert all(set(reply.body) == {"error"} for reply in replies if reply.status not in (0, 200))
+    return Counter(reply.status for reply in replies)
+
+
+def test_a_thousand_clients_at_once_are_all_answered(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        assert answers(at_once(running.address, 1000)) == {200: 1000}
+        assert running.stop() in (0, -signal.SIGTERM)
+
+
+def test_overload_is_refused_and_what_is_accepted_is_answered(tmp_path: Path) -> None:
+    """Four times as much as the queue holds."""
+    with serving(tmp_path, "--queue-tokens", "2000", "--batch-tokens", "500") as running:
+        tokens = 27
+        counts = answers(at_once(running.address, 4 * 2000 // tokens))
+        assert set(counts) == {200, 429}
+        # What waits is never more than the queue, and it was full when the first was refused.
+        assert counts[200] >= 2000 // tokens
+        assert httpx.get(f"{running.address}/ping", timeout=30).status_code == 200
+
+
+def test_sigterm_answers_what_was_accepted(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        replies = at_once(running.address, 300, lambda: running.process.send_signal(signal.SIGTERM))
+        counts = answers(replies)
+        # What was accepted is answered. Whoever came too late sees an error of the connection, or 503.
+        assert set(counts) <= {0, 200, 503}
+        assert counts[200] > 0
+        assert running.process.wait(60) in (0, -signal.SIGTERM)
+        assert '"status": 200' in running.log.read_text()
+
+
+def test_after_sigterm_the_server_is_not_ready_and_still_answers(tmp_path: Path) -> None:
+    with serving(tmp_path, "--linger-seconds", "20") as running:
+        running.process.send_signal(signal.SIGTERM)
+        pings = Counter[int]()
+        while not pings[503]:
+            pings[httpx.get(f"{running.address}/ping", timeout=30).status_code] += 1
+        assert answers(at_once(running.address, 20)) == {200: 20}
+        assert running.stop() in (0, -signal.SIGTERM), "a second signal does not wait"
+
+
+def test_kill_is_seen_by_every_client(tmp_path: Path) -> None:
+    """Nobody gets half an answer, and a new server starts at the same port at once."""
+    with serving(tmp_path) as running:
+        replies = at_once(running.address, 300, running.process.kill)
+        assert set(answers(replies)) <= {0, 200}
+        assert sum(reply.status == 0 for reply in replies) > 0
+    with serving(tmp_path) as running:
+        assert answers(at_once(running.address, 3)) == {200: 3}
+
+
+def test_a_model_is_loaded_anew_while_it_answers(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        load = f"{running.address}/v2/repository/models/minilm-sst2/load"
+        assert answers(at_once(running.address, 200, lambda: httpx.post(load, timeout=60).raise_for_status())) == {
+            200: 200
+        }
+
+
+def test_slow_clients_do_not_stop_others(tmp_path: Path) -> None:
+    with serving(tmp_path, "--reading-seconds", "2") as running:
+        port = int(running.address.rsplit(":", 1)[1])
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+        head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+        for number, client in enumerate(slow):
+            client.sendall(head + (b"\r\n{" if number % 2 else b""))
+        assert answers(at_once(running.address, 20)) == {200: 20}
+        slow[1].settimeout(60)
+        assert b" 408 " in slow[1].recv(1000).splitlines()[0]
+        for client in slow:
+            client.close()
+
+
+def test_a_port_that_is_taken_is_told_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port()))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "d2lbert.cli", "serve", "--model", "minilm-sst2", "--port", port]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 2
+    assert run.stderr.splitlines() == [
+        f"d2lbert: nothing can listen at 127.0.0.1:{port} (Address already in use): choose another --port or --host"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "minilm-sst2", "--model", "minilm-sst2"], "given twice; write NAME=FOLDER"),
+        (["--model", "=x"], "is empty or given twice"),
+        (["--model", "minilm"], "names no head that is known here"),
+        (["--model", "nowhere"], "nowhere"),
+        (["--model", "minilm-sst2", "--batch-tokens", "0"], "batch_tokens is 0"),
+    ],
+)
+def test_mistakes_end_in_one_line(options: list[str], message: str) -> None:
+    command = [sys.executable, "-m", "d2lbert.cli", "serve", "--port", str(free_port()), *options]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 2
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert message in run.stderr
+
+
+def test_the_log_has_a_line_for_each_request_and_no_text(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        httpx.post(f"{running.address}/invocations", json={**CONTENT, "text": "Rumpelstilzchen"}, timeout=30)
+        httpx.post(f"{running.address}/invocations?model=Rumpelstilzchen", json={"text": "x"}, timeout=30)
+        running.stop()
+        log = running.log.read_text()
+    lines = [json.loads(line[line.index("{") :]) for line in log.splitlines() if "/invocations" in line]
+    assert [line["status"] for line in lines] == [200, 422]
+    assert lines[0]["tokens"] > 2
+    assert "Rumpel" not in log
+
+
+def test_no_time_passes_for_a_batch_to_fill(tmp_path: Path) -> None:
+    """A lone request is not kept waiting: its time is that of its batch, by the server's own counters."""
+    with serving(tmp_path) as running:
+        for _ in range(20):
+            httpx.post(f"{running.address}/invocations", json=CONTENT, timeout=30).raise_for_status()
+        counted = httpx.get(f"{running.address}/metrics", timeout=30).text
+    values = dict(line.rsplit(" ", 1) for line in counted.splitlines() if not line.startswith("#"))
+    assert float(values["d2lbert_texts_total"]) == 20
+    assert float(values["d2lbert_batch_tokens_count"]) == 20, "each was a batch of its own"
