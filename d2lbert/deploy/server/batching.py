@@ -1,7 +1,7 @@
 """A bounded queue whose texts are computed together, as soon as the model is free.
 
-There is no waiting for a batch to fill. While the model computes, texts arrive; what has arrived is the next batch. So a
-lone request is answered at once, and under load batches are as large as they can be.
+There is no waiting for a batch to fill. While the model computes, texts arrive; what has arrived is the next batch. So
+a lone request is answered at once, and under load batches are as large as they can be.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request, Response
 
 from d2lbert import __version__
 from d2lbert.deploy.server import formats
-from d2lbert.deploy.server.app import RefusalError, Server
+from d2lbert.deploy.server.core import RefusalError, Server
 from d2lbert.deploy.server.schema import ERRORS, INFER
 from d2lbert.errors import UserError
 
@@ -64,6 +64,10 @@ def _add_models(app: FastAPI, server: Server) -> None:
             raise RefusalError(503, "not ready")
         return {"name": name, "ready": True}
 
+    _add_inference(app, server)
+
+
+def _add_inference(app: FastAPI, server: Server) -> None:
     @app.post("/v2/models/{name}/infer", response_class=Response, responses=ERRORS, openapi_extra=INFER)
     async def infer(name: str, request: Request) -> Response:
         """Answer a batch of texts."""
@@ -85,7 +89,7 @@ def _add_models(app: FastAPI, server: Server) -> None:
         """All models."""
         return [{"name": name, "state": "READY"} for name in server.models.names]
 
-    @app.post("/v2/repository/models/{name}/load", responses={**not_found, 422: ERRORS[422]})
+    @app.post("/v2/repository/models/{name}/load", responses={404: ERRORS[404], 422: ERRORS[422]})
     async def load(name: str) -> dict[str, str]:
         """Read a model from its folder anew. Requests go on; what has come before is answered by the old one."""
         _check_known(server, name)

@@ -10,7 +10,8 @@ from types import FrameType
 import uvicorn
 
 from d2lbert.config.serving import ServerSettings
-from d2lbert.deploy.server.app import Server, make_app
+from d2lbert.deploy.server.app import make_app
+from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
 

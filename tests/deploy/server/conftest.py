@@ -14,7 +14,8 @@ from torch import nn
 from d2lbert.config import BertConfig
 from d2lbert.config.adapters import AdapterConfig
 from d2lbert.config.serving import ServerSettings
-from d2lbert.deploy.server.app import Server, make_app
+from d2lbert.deploy.server.app import make_app
+from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 from d2lbert.text import WordPiece
 from d2lbert.torch.adapters import adapted_layers, add_adapters, save_adapters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -118,10 +119,8 @@ def test_bodies_that_are_not(raw: bytes, format: str, message: str) -> None:
 
 @given(st.binary(max_size=300), st.sampled_from([JSON, LINES, CSV]))
 def test_no_body_ends_otherwise(raw: bytes, format: str) -> None:
-    try:
+    with contextlib.suppress(BodyError):
         assert parse(raw, format).contents
-    except BodyError:
-        pass
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1), min_size=1))

@@ -21,9 +21,8 @@ def test_health_and_models(client: TestClient) -> None:
     assert client.get("/v2/health/live").json() == {"live": True}
     assert client.get("/v2/health/ready").json() == {"ready": True}
     assert client.get("/v2/models/mood/ready").json() == {"name": "mood", "ready": True}
-    assert client.get("/v2/models/mood").json()["outputs"] == [
-        {"name": "prediction", "datatype": "BYTES", "shape": [-1]}
-    ]
+    (output,) = client.get("/v2/models/mood").json()["outputs"]
+    assert [output] == [{"name": "prediction", "datatype": "BYTES", "shape": [-1]}]
     assert [row["name"] for row in client.get("/v2/repository/index").json()] == [
         "mood",
         "likeness",

@@ -84,24 +84,22 @@ class Reply:
     body: Any
 
 
-async def ask(client: httpx.AsyncClient, content: Any = CONTENT, path: str = "/invocations") -> Reply:
+async def ask(client: httpx.AsyncClient) -> Reply:
     """Send one request."""
     try:
-        response = await client.post(path, json=content)
+        response = await client.post("/invocations", json=CONTENT)
         return Reply(response.status_code, response.json())
     except httpx.HTTPError as error:
         return Reply(0, type(error).__name__)
 
 
-def at_once(
-    address: str, count: int, meanwhile: Callable[[], None] = lambda: None, content: Any = CONTENT
-) -> list[Reply]:
+def at_once(address: str, count: int, meanwhile: Callable[[], Any] = lambda: None) -> list[Reply]:
     """Send ``count`` requests at once, call a function while they are under way, and return all replies."""
 
     async def run() -> list[Reply]:
         limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
         async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-            tasks = [asyncio.create_task(ask(client, content)) for _ in range(count)]
+            tasks = [asyncio.create_task(ask(client)) for _ in range(count)]
             await asyncio.sleep(0.3)
             await asyncio.to_thread(meanwhile)
             return await asyncio.gather(*tasks)
@@ -113,3 +111,11 @@ def memory(process: subprocess.Popen[bytes]) -> int:
     """Return the resident memory of a process in KiB."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def is_refusal(response: Any, status: int, message: str) -> None:
+    """A status and one line of JSON."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    assert response.text.count("\n") == 1
+    assert message in response.json()["error"]

@@ -20,7 +20,8 @@ from schemathesis.specs.openapi.checks import content_type_conformance, status_c
 from server_support import memory, serving
 
 from d2lbert.config.serving import ServerSettings
-from d2lbert.deploy.server.app import Server, make_app
+from d2lbert.deploy.server.app import make_app
+from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
 MODELS = ["minilm-sst2", "minilm-wnut17", "minilm-stsb_en"]
@@ -63,15 +64,16 @@ def test_any_bytes_are_answered_or_refused(client: TestClient, body: bytes, kind
 
 
 @pytest.fixture(scope="module")
-def operations(client: TestClient, app: FastAPI) -> dict[str, APIOperation]:
-    """What the OpenAPI document describes, by method and path."""
-    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
-    return {f"{one.method} {one.path}": one for one in (result.ok() for result in schema.get_all_operations())}
+def operations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, APIOperation]]:
+    """What the OpenAPI document of a server describes, by method and path."""
+    with serving(tmp_path_factory.mktemp("described"), models=MODELS) as running:
+        schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json")
+        yield {f"{one.method} {one.path}": one for one in (result.ok() for result in schema.get_all_operations())}
 
 
 def test_the_document_describes_every_address(operations: dict[str, APIOperation]) -> None:
     assert {"get /ping", "post /invocations", "post /v2/models/{name}/infer", "get /metrics"} <= set(operations)
-    assert len(operations) == 11
+    assert len(operations) == 12
 
 
 @pytest.mark.slow

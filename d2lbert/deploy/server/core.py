@@ -1,0 +1,158 @@
+"""What all addresses of the server share: bodies in, answers out, and refusals with their status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import Request, Response
+
+from d2lbert.config.serving import ServerSettings
+from d2lbert.deploy.server.batching import (
+    Batcher,
+    ClosedError,
+    ExpiredError,
+    QueueFullError,
+    TooLargeError,
+    Work,
+)
+from d2lbert.deploy.server.metrics import Metrics
+from d2lbert.deploy.server.models import Models, predict
+from d2lbert.errors import UserError
+
+
+class RefusalError(Exception):
+    """An answer that is no success.
+
+    Args:
+        status: of HTTP.
+        message: for the client, in one line.
+        headers: more of the answer.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+    def response(self) -> Response:
+        """Return the answer."""
+        body = json.dumps({"error": " ".join(self.message.split())}) + "\n"
+        return Response(body, self.status, self.headers, "application/json")
+
+
+class Server:
+    """What all requests share.
+
+    Args:
+        models: that are served.
+        settings: limits.
+    """
+
+    def __init__(self, models: Models, settings: ServerSettings) -> None:
+        self.models, self.settings, self.metrics = models, settings, Metrics()
+        self.batcher = Batcher(predict, settings.batch_tokens, settings.queue_tokens, self.metrics.batch)
+        # One thread: texts are encoded while the model computes, and one huge request cannot take all processors.
+        self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encoding")
+        self._bytes = 0
+        self.draining = False
+
+    def warm_up(self) -> None:
+        """Compute one text with every model, so that the first request finds everything loaded.
+
+        Raises:
+            UserError: a model gives numbers that are not finite.
+        """
+        predict([self.models.example(name) for name in self.models.names])
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests would be answered."""
+        return self.batcher.alive and not self.draining
+
+    async def answer(self, request: Request, contents: Sequence[Mapping[str, Any]], model: str | None) -> list[Any]:
+        """Return the answers to the texts of a request, in their order.
+
+        Raises:
+            RefusalError: a text cannot be answered, there is no room, or it takes too long.
+        """
+        if len(contents) > self.settings.texts_per_request:
+            raise RefusalError(
+                413, f"{len(contents):,} texts at once: send {self.settings.texts_per_request:,} or less"
+            )
+        deadline = time.monotonic() + self.settings.deadline_seconds
+        works: list[Work] = []
+        try:
+            works += await asyncio.get_running_loop().run_in_executor(
+                self._encoding, self._encode, contents, model, deadline
+            )
+            self.batcher.submit(works)
+            request.state.texts = len(works)
+            request.state.tokens = sum(work.tokens for work in works)
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - time.monotonic()):
+                return await asyncio.gather(*(asyncio.wrap_future(work.answer) for work in works))
+        except UserError as error:
+            raise RefusalError(422, str(error)) from None
+        except TooLargeError as error:
+            raise RefusalError(413, str(error)) from None
+        except QueueFullError as error:
+            raise RefusalError(429, str(error), {"Retry-After": str(error.seconds)}) from None
+        except ClosedError as error:
+            raise RefusalError(503, str(error), {"Retry-After": "1"}) from None
+        except (TimeoutError, ExpiredError):
+            raise RefusalError(504, f"no answer within {self.settings.deadline_seconds:g} s: send less") from None
+        finally:
+            for work in works:
+                work.answer.cancel()  # what nobody waits for any more is not computed
+
+    def _encode(self, contents: Sequence[Mapping[str, Any]], model: str | None, deadline: float) -> list[Work]:
+        works = []
+        for number, content in enumerate(contents, start=1):
+            if time.monotonic() > deadline:
+                raise ExpiredError("the deadline passed while the texts were encoded")
+            try:
+                prepared = self.models.prepare(content, model)
+            except UserError as error:
+                where = f"text {number}: " if len(contents) > 1 else ""
+                raise UserError(f"{where}{error}") from None
+            works.append(Work(prepared, prepared.tokens, deadline))
+        return works
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """Read the body of a request; its bytes count as waiting until the request is answered.
+
+        Raises:
+            RefusalError: it is too large or too slow, or there are too many others.
+        """
+        limit, taken = self.settings.body_bytes, 0
+        announced = request.headers.get("content-length", "")
+        if announced.isdigit() and (len(announced) > 18 or int(announced) > limit):
+            raise RefusalError(
+                413, f"a body of {announced[:18]} bytes: send {limit:,} or less", {"Connection": "close"}
+            )
+        chunks = []
+        try:
+            async with asyncio.timeout(self.settings.reading_seconds):
+                async for chunk in request.stream():
+                    taken += len(chunk)
+                    self._bytes += len(chunk)
+                    if taken > limit:
+                        raise RefusalError(413, f"a body above {limit:,} bytes: send less", {"Connection": "close"})
+                    if self._bytes > self.settings.waiting_bytes:
+                        raise RefusalError(503, "too many requests are in memory: try again", {"Retry-After": "1"})
+                    chunks.append(chunk)
+            yield b"".join(chunks)
+        except TimeoutError:
+            raise RefusalError(408, "the body did not arrive in time", {"Connection": "close"}) from None
+        finally:
+            self._bytes -= taken
+
+    def gauges(self) -> None:
+        """Set the gauges to what is true now."""
+        self.metrics.waiting.set(self.batcher.waiting_tokens)
+        self.metrics.bodies.set(self._bytes)

@@ -1,0 +1,87 @@
+"""What all addresses share: bounds, deadlines, and what is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from server_support import is_refusal
+
+from d2lbert.config.serving import ServerSettings
+from d2lbert.deploy.server.app import make_app
+from d2lbert.deploy.server.core import RefusalError, Server
+from d2lbert.deploy.server.models import Models, predict
+
+TEXT = {"text": "a warm and funny film", "model": "mood"}
+
+
+class _Stuck:
+    """A model that computes only when it may."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+
+    def __call__(self, prepared: Sequence[Any]) -> list[dict[str, Any]]:
+        assert self.open.wait(60)
+        return predict(prepared)
+
+
+def test_a_full_queue_says_when_to_come_back(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = _Stuck()
+    server = Server(models, ServerSettings(queue_tokens=8, batch_tokens=8, deadline_seconds=30.0))
+    monkeypatch.setattr(server.batcher, "_compute", stuck)
+    answers: list[int] = []
+    with TestClient(make_app(server)) as client:
+        threads = []
+        for tokens in (6, 8):  # the first is computed, the second waits
+            threads.append(
+                threading.Thread(target=lambda: answers.append(client.post("/invocations", json=TEXT).status_code))
+            )
+            threads[-1].start()
+            _until(lambda waits=tokens == 8: (server.batcher.waiting_tokens > 0) == waits and server.batcher.alive)
+        _until(lambda: server.batcher.waiting_tokens == 7)
+        refused = client.post("/invocations", json=TEXT)
+        is_refusal(refused, 429, "too many texts are waiting")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        stuck.open.set()
+        for thread in threads:
+            thread.join(30)
+    assert answers == [200, 200]
+
+
+def _until(true: Any) -> None:
+    for _ in range(600):
+        if true():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it never became true")
+
+
+def test_what_takes_too_long_is_told_and_not_computed(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck, computed = _Stuck(), []
+    server = Server(models, ServerSettings(deadline_seconds=0.3))
+    monkeypatch.setattr(server.batcher, "_compute", lambda prepared: [computed.append(1), *stuck(prepared)][1:])
+    with TestClient(make_app(server)) as client:
+        for _ in range(3):
+            is_refusal(client.post("/invocations", json=TEXT), 504, "no answer within 0.3 s")
+        stuck.open.set()
+        _until(lambda: client.post("/invocations", json=TEXT).status_code == 200)
+    assert len(computed) == 2, "the first, which had begun, and the last; the two that waited were dropped"
+
+
+def test_too_much_in_memory_is_refused(models: Models) -> None:
+    server = Server(models, ServerSettings(waiting_bytes=10))
+    with TestClient(make_app(server)) as client:
+        refused = client.post("/invocations", json=TEXT)
+        is_refusal(refused, 503, "too many requests are in memory")
+        assert refused.headers["retry-after"] == "1"
+    assert server._bytes == 0
+
+
+def test_a_refusal_is_one_line() -> None:
+    response = RefusalError(400, "two\nlines", {"A": "b"}).response()
+    assert response.body == b'{"error": "two lines"}\n'
+    assert response.headers["a"] == "b"
