@@ -41,8 +41,9 @@ glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a d
 	$(RUN) -m benchmarks.pretraining.value --model data/checkpoints/d2lbert-tiny
 	for name in sst2 cola mrpc stsb_en rte sick; do $(RUN) -m benchmarks.finetuning.$$name || exit 1; done
 
-soak: .venv/ready  ## kill a pretraining run 20 times, at random moments
+soak: .venv/ready  ## kill a pretraining run 20 times, at random moments; send the server 200,000 bad requests
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/system/commands/test_pretrain.py -k killed
+	$(RUN) -m pytest -q tests/system/server/test_requests.py -k memory --soak 200000
 
 mutants: .venv/ready  ## plant bugs in a copy of the package and see whether its tests notice; writes results/. An hour
 	OMP_NUM_THREADS=1 $(RUN) -m benchmarks.tests.mutants
