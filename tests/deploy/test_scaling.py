@@ -37,7 +37,7 @@ with ThreadPoolExecutor(8) as pool:
 refused = ask({"text": ""}).status_code
 (deployment,) = serve.status().applications["default"].deployments.values()
 pages = [httpx.get(f"{address}/metrics", timeout=60).text for _ in range(30)]
-counts = {page.split("d2lbert_texts_total ")[1].split()[0] for page in pages}
+counts = {page.split("\\nd2lbert_texts_total ")[1].split()[0] for page in pages}
 print(json.dumps([answers, refused, deployment.replica_states, len(counts)]))
 serve.shutdown()
 """
