@@ -1,8 +1,8 @@
 """How well a hidden word is guessed from both sides, from the left side alone, and from the right side alone.
 
 One piece of each sentence is replaced by [MASK], and attention to one side of it is switched off or not. The sentences
-are of SQuAD's passages, Wikipedia of 2016, which d2lbert-tiny has not read (it read articles of 2018). The model learned
-with both sides; one trained for a single side would do better on that side, so the rows show what both sides give
+are of SQuAD's passages, Wikipedia of 2016, which d2lbert-tiny has not read: it read articles of 2018. The model learned
+with both sides. One trained for a single side would do better on that side, so the rows show what both sides give
 *this* model. Beside them the share of the most frequent piece.
 
     python -m benchmarks.bert.masked_word    # needs D2LBERT_DATA for the real passages

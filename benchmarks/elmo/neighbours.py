@@ -32,8 +32,48 @@ QUERIES = (
     "The children play in the garden .",
     "He will play for the national team .",
 )
-BEFORE_NOUN = frozenset("a an the this that his her their its my your our each every another one".split())
-BEFORE_VERB = frozenset("to will would can could may might must should not did does do they we you i who".split())
+BEFORE_NOUN = frozenset(
+    (
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "his",
+        "her",
+        "their",
+        "its",
+        "my",
+        "your",
+        "our",
+        "each",
+        "every",
+        "another",
+        "one",
+    )
+)
+BEFORE_VERB = frozenset(
+    (
+        "to",
+        "will",
+        "would",
+        "can",
+        "could",
+        "may",
+        "might",
+        "must",
+        "should",
+        "not",
+        "did",
+        "does",
+        "do",
+        "they",
+        "we",
+        "you",
+        "i",
+        "who",
+    )
+)
 LONGEST = 40  # words; longer sentences are left out, for they could not be shown
 BATCH = 64
 
