@@ -15,7 +15,8 @@ class Place:
     Fields:
         part: the caption of its part.
         parts: the captions of all parts that hold notebooks, in order.
-        previous, following: the notebooks before and after it, relative to the root; None at the ends.
+        previous, following: the notebooks before and after it, relative to the root; None at the ends. A page
+            ``deeper_<topic>`` may be skipped, so it is the neighbour of deeper pages alone.
     """
 
     part: str
@@ -32,14 +33,18 @@ def chapters(root: Path) -> list[Path]:
 def place(root: Path, path: Path) -> Place:
     """Return where the notebook at ``root / path`` stands."""
     found = _notebooks(root)
-    order = [notebook for _, notebook in found]
+    order = [notebook for _, notebook in found if _is_deeper(path) or not _is_deeper(notebook)]
     number = order.index(path)
     return Place(
-        part=found[number][0],
+        part=next(part for part, notebook in found if notebook == path),
         parts=list(dict.fromkeys(part for part, _ in found)),
         previous=order[number - 1] if number else None,
         following=order[number + 1] if number + 1 < len(order) else None,
     )
+
+
+def _is_deeper(path: Path) -> bool:
+    return path.stem.startswith("deeper_")
 
 
 def _notebooks(root: Path) -> list[tuple[str, Path]]:

@@ -1,8 +1,10 @@
 """Words in context (WiC): does the cosine of a word's two vectors tell whether its sense is the same?
 
 For every layer of a BERT, as it comes and with the mean vector of the training set subtracted: the threshold on the
-cosine is chosen on the training pairs, the accuracy is counted on the development pairs. Beside it a static vector
-(GloVe), whose cosine with itself is one for every pair, and the larger class.
+cosine is chosen on the training pairs, the accuracy is counted on the development pairs. A pair may show two forms of
+its word (*plays* and *played*), so vectors without context have something to go by as well. Three such rivals stand
+beside the layers: whether both forms are equal, GloVe's vectors of the forms, and the model's own piece embeddings. The
+best layer, chosen on the training pairs, is compared with each of them on the same resampled pairs.
 
     python -m benchmarks.bert.wic    # needs D2LBERT_DATA for the real pairs
 """
@@ -18,6 +20,8 @@ from benchmarks.command_line import command_line
 from benchmarks.record import Record
 from d2lbert import data
 from d2lbert.data.examples import WordInContext
+from d2lbert.data.glove import glove
+from d2lbert.tasks.similarity import WordVectors
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.probing import word_vectors
@@ -56,7 +60,7 @@ def score(train: tuple[np.ndarray, np.ndarray], dev: tuple[np.ndarray, np.ndarra
 
 
 def evaluate(model: BertModel, tokenizer: WordPiece, seed: int) -> dict[str, Any]:
-    """Score every layer, raw and with the mean subtracted, a static vector, and the larger class."""
+    """Score every layer, raw and with the mean subtracted, the rivals without context, and the larger class."""
     pairs = {split: data.load("wic", split) for split in ("train", "dev")}
     labels = {split: np.array([pair.label for pair in examples]) for split, examples in pairs.items()}
     vectors = {split: _both(model, tokenizer, examples) for split, examples in pairs.items()}
@@ -72,11 +76,60 @@ def evaluate(model: BertModel, tokenizer: WordPiece, seed: int) -> dict[str, Any
                 row[kind] = accuracy(dev[chosen, layer], labels["dev"][chosen], row["threshold"], seed)
             rows.append(row)
         scores[name] = rows
-        scores[f"{name}: layer chosen on train"] = max(rows, key=lambda row: row["train_accuracy"])["layer"]
-    ones = {split: np.ones(len(values)) for split, values in labels.items()}  # a vector's cosine with itself
-    scores["static vector"] = score((ones["train"], labels["train"]), (ones["dev"], labels["dev"]), seed)
+        best = max(rows, key=lambda row: row["train_accuracy"])
+        scores[f"{name}: layer chosen on train"] = best["layer"]
+        chosen = (dev[:, best["layer"]] >= best["threshold"]) == labels["dev"]  # of the last, "mean subtracted"
+    static, ahead = {}, {}
+    for name, cosines in _static(model, tokenizer, pairs).items():
+        static[name] = score((cosines["train"], labels["train"]), (cosines["dev"], labels["dev"]), seed)
+        right = (cosines["dev"] >= static[name]["threshold"]) == labels["dev"]
+        ahead[name] = difference(chosen, right, seed)
+    scores["static"] = static
+    scores["mean subtracted: chosen layer minus static"] = ahead
     scores["majority class of dev"] = float(max(labels["dev"].mean(), 1 - labels["dev"].mean()))
+    scores["forms differ"] = float(np.mean([len(set(_forms(pair))) > 1 for pair in pairs["dev"]]))
     return scores
+
+
+def difference(first: np.ndarray, second: np.ndarray, seed: int) -> dict[str, float]:
+    """Return how much more often ``first`` is right than ``second``, with a 95 % bootstrap interval over the pairs."""
+    gain = first.astype(float) - second
+    generator = np.random.default_rng(seed)
+    means = [generator.choice(gain, len(gain)).mean() for _ in range(RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return {"difference": float(gain.mean()), "low": float(low), "high": float(high)}
+
+
+def _forms(pair: WordInContext) -> tuple[str, str]:
+    """Return the word as it is written in its first and in its second sentence, in lower case."""
+    first, second = pair.first.split(" ")[pair.first_index], pair.second.split(" ")[pair.second_index]
+    return first.lower(), second.lower()
+
+
+def _static(
+    model: BertModel, tokenizer: WordPiece, pairs: dict[str, Sequence[WordInContext]]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return the cosines of the two forms of each pair, without their sentences, by rival and split."""
+    vectors = WordVectors(*glove())
+    table = model.embeddings.word.weight.detach().numpy()
+
+    def piece_mean(form: str) -> np.ndarray:
+        ids = [tokenizer.token_to_id[piece] for piece in tokenizer.tokenize(form)]
+        return np.asarray(table[ids].mean(0))
+
+    found: dict[str, dict[str, np.ndarray]] = {"equal forms": {}, "GloVe": {}, "piece embeddings": {}}
+    for split, examples in pairs.items():
+        forms = [_forms(pair) for pair in examples]
+        equal = np.array([first == second for first, second in forms], dtype=float)
+        # A form that GloVe lacks says nothing: the pair is judged as equal forms are.
+        known = [first in vectors and second in vectors for first, second in forms]
+        glove_cosines = [vectors.cosine(*both) if have else 1.0 for both, have in zip(forms, known, strict=True)]
+        pieces = [cosine(piece_mean(first), piece_mean(second)) for first, second in forms]
+        found["equal forms"][split] = equal
+        # Equal vectors have cosine one: without rounding their last bits would order the pairs by chance.
+        found["GloVe"][split] = np.round(glove_cosines, 4)
+        found["piece embeddings"][split] = np.round(pieces, 4)
+    return found
 
 
 def _both(model: BertModel, tokenizer: WordPiece, pairs: Sequence[WordInContext]) -> tuple[np.ndarray, np.ndarray]:
@@ -100,6 +153,8 @@ def main() -> None:
     record = Record("bert/wic", ["torch", "d2lbert"], seeds=[arguments.seed])
     folder = locate(arguments.model)
     scores = evaluate(BertModel.from_pretrained(folder), WordPiece.from_pretrained(folder), arguments.seed)
+    for name, row in scores["static"].items():
+        print(f"{name}: {row['accuracy']:.3f} ({row['low']:.3f} to {row['high']:.3f})")
     for row in scores["mean subtracted"]:
         print(f"layer {row['layer']}: {row['accuracy']:.3f} ({row['low']:.3f} to {row['high']:.3f})")
     source = "wic, sample" if data.is_sample("wic") else "wic: threshold from train, accuracy on dev"

@@ -3,6 +3,9 @@
 For each query sentence, and for every layer, the corpus sentences whose "play" has the highest cosine with that of the
 query (Peters et al. 2018, table 4). Beside them what a table of word vectors gives: GloVe's neighbours of the word.
 
+Then a map of all uses: the two main directions of the top layer, each use named a noun or a verb by the word before it
+(*the play*, *to play*), and how often the nearest other use is of the same kind.
+
     python -m benchmarks.elmo.neighbours    # needs D2LBERT_DATA for the real text
 """
 
@@ -29,6 +32,48 @@ QUERIES = (
     "The children play in the garden .",
     "He will play for the national team .",
 )
+BEFORE_NOUN = frozenset(
+    (
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "his",
+        "her",
+        "their",
+        "its",
+        "my",
+        "your",
+        "our",
+        "each",
+        "every",
+        "another",
+        "one",
+    )
+)
+BEFORE_VERB = frozenset(
+    (
+        "to",
+        "will",
+        "would",
+        "can",
+        "could",
+        "may",
+        "might",
+        "must",
+        "should",
+        "not",
+        "did",
+        "does",
+        "do",
+        "they",
+        "we",
+        "you",
+        "i",
+        "who",
+    )
+)
 LONGEST = 40  # words; longer sentences are left out, for they could not be shown
 BATCH = 64
 
@@ -54,6 +99,44 @@ def neighbours(
     return [{"sentence": " ".join(sentences[place]), "cosine": float(cosines[place])} for place in best]
 
 
+def kinds(sentences: Sequence[Sequence[str]]) -> list[str]:
+    """Return "noun", "verb" or "unclear" for the first "play" of each sentence, by the word before it."""
+    found = []
+    for words in sentences:
+        place = words.index(WORD)
+        before = words[place - 1].lower() if place else ""
+        found.append("noun" if before in BEFORE_NOUN else "verb" if before in BEFORE_VERB else "unclear")
+    return found
+
+
+def same_kind(corpus: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+    """Return how often the nearest other use (by cosine, uses of unclear kind left out) is of the same kind.
+
+    Beside the share and its standard error what chance gives: the share of ordered pairs of one kind.
+    """
+    clear = np.array([name != "unclear" for name in names])
+    verbs = np.array([name == "verb" for name in names])[clear]
+    cosines = corpus[clear] @ corpus[clear].T
+    np.fill_diagonal(cosines, -np.inf)
+    hits = verbs[cosines.argmax(1)] == verbs
+    count, of_verbs = len(verbs), int(verbs.sum())
+    chance = (of_verbs * (of_verbs - 1) + (count - of_verbs) * (count - of_verbs - 1)) / (count * (count - 1))
+    return {
+        "share": float(hits.mean()),
+        "standard_error": float(hits.std() / np.sqrt(count)),
+        "chance": chance,
+        "uses": count,
+    }
+
+
+def plane(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors (S, 2 D) along their two main directions, (S, 2)."""
+    centred = vectors - vectors.mean(0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    projected: np.ndarray = centred @ directions[:2].T
+    return projected
+
+
 def main() -> None:
     """Embed, compare, write ``results/elmo/neighbours.json``."""
     parser = command_line(__doc__)
@@ -71,8 +154,15 @@ def main() -> None:
             str(layer): neighbours(queries[number, layer], corpus[:, layer], sentences, options.k) for layer in layers
         }
         found.append({"query": query, "layers": nearest})
+    names = kinds(sentences)
+    across, up = np.round(plane(corpus[:, -1]), 3).T
     record.write(
-        {"queries": found, "glove": [word for word, _ in WordVectors(*glove()).nearest(WORD, 8)]},
+        {
+            "queries": found,
+            "glove": [word for word, _ in WordVectors(*glove()).nearest(WORD, 8)],
+            "same kind": {str(layer): same_kind(corpus[:, layer], names) for layer in range(1, corpus.shape[1])},
+            "map": {"kind": names, "x": across.tolist(), "y": up.tolist()},
+        },
         data="wikipedia_en",
         sample=data.is_sample("wikipedia_en"),
         sentences=len(sentences),

@@ -126,9 +126,20 @@ def test_a_claim_may_be_about_a_caption() -> None:
 
 
 def test_the_place_of_a_chapter_is_that_of_the_table_of_contents() -> None:
-    order = chapters(ROOT)
+    order = [path for path in chapters(ROOT) if not path.stem.startswith("deeper_")]
     for number, path in enumerate(order):
         here = place(ROOT, path)
         assert here.previous == (order[number - 1] if number else None)
         assert here.following == (order[number + 1] if number + 1 < len(order) else None)
         assert here.part in here.parts
+
+
+def test_a_deeper_page_is_passed_over_by_its_neighbours(tmp_path: Path) -> None:
+    for name in ("a", "deeper_b", "c"):
+        (tmp_path / f"{name}.ipynb").touch()
+    (tmp_path / "_toc.yml").write_text(
+        "parts:\n- {caption: P, chapters: [{file: a}, {file: deeper_b}]}\n- {caption: Q, chapters: [{file: c}]}\n"
+    )
+    first, deeper, last = (place(tmp_path, Path(f"{name}.ipynb")) for name in ("a", "deeper_b", "c"))
+    assert (first.following, last.previous) == (Path("c.ipynb"), Path("a.ipynb"))
+    assert (deeper.previous, deeper.following, deeper.part) == (Path("a.ipynb"), Path("c.ipynb"), "P")
