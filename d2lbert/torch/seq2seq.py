@@ -170,8 +170,10 @@ class Seq2Seq(nn.Module):
         self.config = config
         embedded, hidden, layers = config.embedding_size, config.hidden_size, config.num_hidden_layers
         rate = config.hidden_dropout_prob
-        self.source_embedding = nn.Embedding(config.source_vocab_size, embedded)
         self.target_embedding = nn.Embedding(config.target_vocab_size, embedded)
+        self.source_embedding = self.target_embedding
+        if not config.share_embeddings:
+            self.source_embedding = nn.Embedding(config.source_vocab_size, embedded)
         one_way = hidden // 2 if config.bidirectional else hidden
         self.encoder = _layers(config.cell, embedded, one_way, layers, rate, config.bidirectional)
         self.decoder = _layers(config.cell, embedded + hidden, hidden, layers, rate)
@@ -182,6 +184,10 @@ class Seq2Seq(nn.Module):
             self.attention = DotProductAttention()
         self.readout = nn.Linear(2 * hidden, embedded)
         self.output = nn.Linear(embedded, config.target_vocab_size)
+        if config.tie_word_embeddings:
+            # As rows of an output layer, vectors of variance 1 would make scores far too large (Press and Wolf 2017).
+            nn.init.normal_(self.target_embedding.weight, std=embedded**-0.5)
+            self.output.weight = self.target_embedding.weight
         self.dropout = nn.Dropout(rate)
 
     def forward(
@@ -259,9 +265,9 @@ class Seq2Seq(nn.Module):
 
         return load_model(cls, Seq2SeqConfig, folder, seq2seq_shapes)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``config.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        save_model(self, folder, half)
 
 
 def _layers(

@@ -147,9 +147,9 @@ class Transformer(nn.Module):
 
         return load_model(cls, TransformerConfig, folder, transformer_shapes)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``config.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        save_model(self, folder, half)
 
 
 def _keep(mask: Tensor | None) -> Tensor | None:
