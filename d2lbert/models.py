@@ -103,6 +103,33 @@ def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:
     return model, tokenizer_of(folder, model.bert.config)
 
 
+def kind_of_name(name: str) -> str | None:
+    """Return the kind of a model, given by its folder or its name, before anything is downloaded.
+
+    Returns:
+        a ``model_type`` of ``config.json``, such as ``"bert"`` or ``"gpt2"``; ``"elmo"`` or ``"adapter"``; None of a
+        repository of the hub that is not in the table.
+
+    Raises:
+        UserError: there is no such folder and no such name.
+    """
+    folder = local_folder(name)
+    if folder is not None:
+        return "adapter" if is_adapter_folder(folder) else _kind_of(folder)
+    return None if is_other_repository(name) else find_model(name).kind
+
+
+def _check_encoder(name: str, kind: str | None) -> None:
+    """Refuse a model that no text is encoded with.
+
+    Raises:
+        UserError: it is a GPT or a translator.
+    """
+    if kind == "gpt2" or kind in _TRANSLATORS:
+        what = "a GPT" if kind == "gpt2" else "a translator"
+        raise UserError(f"{name} is {what}, which is no encoder: choose a BERT, or one of its relatives")
+
+
 def _kind_of(folder: Path) -> str:
     """Return the kind of the model in a folder, a BERT where its configuration is missing or does not say."""
     path = folder / CONFIG_FILE
@@ -185,13 +212,12 @@ def tokenizer_of_name(name: str) -> Tokenizer:
         UserError: as :func:`d2lbert.zoo.folders.locate`; the model has no tokenizer, as ELMo, or a damaged one, or is
             no encoder, as GPT.
     """
+    _check_encoder(name, kind_of_name(name))  # before anything is downloaded
     folder = locate(name)
     if not (folder / CONFIG_FILE).is_file():
         raise UserError(f"{name} has no tokenizer of pieces: choose a BERT, or one of its relatives")
     kind = _kind_of(folder)
-    if kind == "gpt2" or kind in _TRANSLATORS:
-        what = "a GPT" if kind == "gpt2" else "a translator"
-        raise UserError(f"{name} is {what}, which is no encoder: choose a BERT, or one of its relatives")
+    _check_encoder(name, kind)
     config = CONFIGS.get(kind, BertConfig).from_json(folder / CONFIG_FILE)
     assert isinstance(config, BertConfig)
     return tokenizer_of(folder, config)
