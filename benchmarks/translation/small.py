@@ -107,6 +107,28 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def translations(options: argparse.Namespace, examples: dict[str, list[Any]]) -> dict[str, dict[str, list[str]]]:
+    """Translate dev and test with what was written; return split -> name -> translations."""
+    models = {name: get_model(str(options.out / "shipped" / name)) for name in LEARNING_RATES}
+    sources = {split: [example.source for example in examples[split][: options.test]] for split in ("dev", "test")}
+    return {split: {name: translate(*both, texts) for name, both in models.items()} for split, texts in sources.items()}
+
+
+def measured(name: str, folder: Path, history: list[dict[str, float]], scores: dict[str, Any]) -> dict[str, Any]:
+    """Return what the result says of one model; ``scores`` are those of dev and test."""
+    model, _ = get_model(str(folder))
+    return {
+        "parameters": count_parameters(model),
+        "bytes": sum(path.stat().st_size for path in folder.iterdir()),
+        "tokens": history[-1]["tokens"],
+        "training_seconds": round(history[-1]["seconds"], 1),
+        **scores,
+        "curve": history,
+        "learning_rate": LEARNING_RATES[name],
+        "configuration": dataclasses.asdict(model.config),
+    }
+
+
 def main() -> None:
     """Train both, translate, write ``results/translation/small.json``."""
     options = arguments()
@@ -115,40 +137,23 @@ def main() -> None:
     tokenizer = tokenizer_for(options.out / "vocabulary.json", examples["train"], options.merges)
     encoded = {split: encode_pairs(examples[split], tokenizer) for split in ("train", "dev")}
     histories = {name: train(name, options, tokenizer, encoded) for name in LEARNING_RATES}
-    measured: dict[str, Any] = {}
-    translations: dict[str, dict[str, list[str]]] = {"dev": {}, "test": {}}
+    found = translations(options, examples)
+    references = {split: [example.target for example in examples[split][: options.test]] for split in found}
+    results = {}
     for name, history in histories.items():
-        shipped = options.out / "shipped" / name
-        model, pieces = get_model(str(shipped))
-        measured[name] = {
-            "parameters": count_parameters(model),
-            "bytes": sum(path.stat().st_size for path in shipped.iterdir()),
-            "tokens": history[-1]["tokens"],
-            "training_seconds": round(history[-1]["seconds"], 1),
-            "curve": history,
-            "configuration": dataclasses.asdict(model.config),
-        }
-        for split, found in translations.items():
-            chosen = examples[split][: options.test]
-            found[name] = translate(model, pieces, [example.source for example in chosen])
-            references = [example.target for example in chosen]
-            measured[name][split] = metrics.bleu(found[name], references)._asdict()
-        print(name, measured[name]["dev"], measured[name]["test"], flush=True)
-    errors = {
-        split: standard_errors(found, [example.target for example in examples[split][: options.test]])
-        for split, found in translations.items()
-    }
+        scores = {split: metrics.bleu(found[split][name], references[split])._asdict() for split in found}
+        results[name] = measured(name, options.out / "shipped" / name, history, scores)
+        print(name, scores, flush=True)
     record.write(
-        measured,
+        results,
         data="multi30k, English to German",
         sample=data.is_sample("multi30k"),
         sentences={split: len(pairs) for split, pairs in examples.items()},
         settings={name: str(value) for name, value in vars(options).items() if name not in ("out", "resume")},
-        learning_rates=LEARNING_RATES,
-        standard_errors=errors,
+        standard_errors={split: standard_errors(found[split], references[split]) for split in found},
         examples=[
-            {**dataclasses.asdict(example), **{name: translations["dev"][name][place] for name in LEARNING_RATES}}
-            for place, example in enumerate(examples["dev"][:SHOWN])
+            {**dataclasses.asdict(example), **{name: found["dev"][name][place] for name in LEARNING_RATES}}
+            for place, example in enumerate(examples["dev"][: min(SHOWN, options.test)])
         ],
     )
 

@@ -75,17 +75,10 @@ def finetune(
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     settings = dataclasses.replace(settings, **given)  # checked before anything is read
     task_object, train_examples, dev_examples = train_and_dev(task, train, dev, format, columns, settings.seed)
-    from d2lbert.models import get_model
-    from d2lbert.torch.bert import BertModel
-    from d2lbert.torch.heads import BertWithHead
     from d2lbert.torch.runtime import seed_everything
     from d2lbert.torch.training.finetuning import fine_tune
 
-    encoder, tokenizer = get_model(model)
-    if isinstance(encoder, BertWithHead):  # adapters, merged: go on from what they learned, with a new head
-        encoder = encoder.bert
-    if not isinstance(encoder, BertModel):  # of a repository of the hub, which is known only now
-        raise _no_bert(model)
+    encoder, tokenizer = _encoder(model)
     settings = dataclasses.replace(settings, max_length=input_length(task, max_length, encoder))
     if len(given) < 3:
         suited = suited_settings(len(train_examples), encoder.config.hidden_size, settings)
@@ -120,6 +113,24 @@ def _check_model(model: str) -> None:
 
     if kind_of_name(model) not in (None, "adapter", "bert", "albert", "distilbert"):
         raise _no_bert(model)
+
+
+def _encoder(model: str) -> tuple[Any, Tokenizer]:
+    """Return the encoder to go on with, and its tokenizer.
+
+    Raises:
+        UserError: it is no BERT, or cannot be had.
+    """
+    from d2lbert.models import get_model
+    from d2lbert.torch.bert import BertModel
+    from d2lbert.torch.heads import BertWithHead
+
+    encoder, tokenizer = get_model(model)
+    if isinstance(encoder, BertWithHead):  # adapters, merged: go on from what they learned, with a new head
+        encoder = encoder.bert
+    if not isinstance(encoder, BertModel):  # of a repository of the hub, which is known only now
+        raise _no_bert(model)
+    return encoder, tokenizer
 
 
 def _no_bert(model: str) -> UserError:
