@@ -1,10 +1,12 @@
 """Everything about the package stands in pyproject.toml, save what TOML cannot say: what else goes into the wheel.
 
 The manifest, the samples and the stored results lie at the root of the checkout, beside the chapters. An installed
-package has no checkout (on Colab, for instance), so the wheel carries them as ``d2lbert/data/_bundled``.
+package has no checkout (on Colab, for instance), so the wheel carries them as ``d2lbert/data/_bundled``. What a licence
+does not allow everybody to use (``checkout_only`` in ``data/zoo.toml``) stays in the checkout.
 """
 
 import shutil
+import tomllib
 from pathlib import Path
 
 from setuptools import setup
@@ -19,7 +21,13 @@ class BuildWithData(build_py):
         # An editable install uses the checkout's own data/.
         if not self.editable_mode:
             root, bundled = Path(__file__).parent, Path(self.build_lib, "d2lbert", "data", "_bundled")
-            shutil.copytree(root / "data", bundled, dirs_exist_ok=True)
+            table = tomllib.loads((root / "data" / "zoo.toml").read_text(encoding="utf-8"))
+            stays = {root / "data" / model["folder"] for model in table["model"] if model.get("checkout_only")}
+
+            def staying(folder: str, names: list[str]) -> list[str]:
+                return [name for name in names if Path(folder, name) in stays]
+
+            shutil.copytree(root / "data", bundled, ignore=staying, dirs_exist_ok=True)
             shutil.copytree(root / "results", bundled / "results", dirs_exist_ok=True)
 
 

@@ -12,16 +12,18 @@ from benchmarks.twins import twin
 from d2lbert.config import preset
 from d2lbert.data.batching import Batch
 from d2lbert.data.pretraining.batches import PretrainingBatch
+from d2lbert.outputs import Rows
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import to_device, to_tensors
 from d2lbert.torch.training.losses import pretraining_losses
 from d2lbert.torch.training.optim import decay_groups
 
 
-def models(name: str, vocab_size: int) -> tuple[Any, BertForPretraining]:
+def models(name: str, vocab_size: int, attention_dropout: float = 0.1) -> tuple[Any, BertForPretraining]:
     """Return the reference and ours, of a named size, with the same weights."""
     torch.manual_seed(0)
-    ours = BertForPretraining(preset(name).replace(vocab_size=vocab_size))
+    sizes = {"vocab_size": vocab_size, "attention_probs_dropout_prob": attention_dropout}
+    ours = BertForPretraining(preset(name).replace(**sizes))
     return twin(ours, "BertForPreTraining"), ours
 
 
@@ -41,8 +43,13 @@ def full_rows(ids: np.ndarray) -> Batch:
 
 def our_loss(model: BertForPretraining, batch: PretrainingBatch) -> Tensor:
     """Return our loss of a batch."""
+    return loss_of_rows(model, batch, to_tensors(batch.rows, model.decoder_bias.device))
+
+
+def loss_of_rows(model: BertForPretraining, batch: PretrainingBatch, rows: Rows[Tensor]) -> Tensor:
+    """Return our loss of a batch whose tensors are given."""
     device = model.decoder_bias.device
-    logits = model.objectives(to_tensors(batch.rows, device), to_device(batch.positions, device))
+    logits = model.objectives(rows, to_device(batch.positions, device))
     targets = {name: to_device(array, device) for name, array in batch.targets.items()}
     return torch.stack(list(pretraining_losses(logits, targets).values())).sum()
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.config.gpt import GptConfig
+from d2lbert.config.translation import Seq2SeqConfig, TransformerConfig, TranslationConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.files import read_json
-from d2lbert.text import ByteLevel, Tokenizer, Unigram, WordPiece
+from d2lbert.text import ByteLevel, BytePairEncoding, Tokenizer, Unigram, WordPiece
+from d2lbert.text.bpe import VOCABULARY_FILE
 from d2lbert.text.characters import WordCharacters
 from d2lbert.text.unigram import TOKENIZER_FILE
 from d2lbert.text.vocab import check_vocabulary
@@ -20,6 +23,8 @@ from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
 from d2lbert.zoo.folders import encoder_folder, entry_folder, find_model, is_other_repository, local_folder, locate
 from d2lbert.zoo.table import CONFIGS
 
+# Kinds of models that turn one language into another, as their config.json says -> the class of its configuration.
+_TRANSLATORS: dict[str, type[TranslationConfig]] = {"transformer": TransformerConfig, "seq2seq": Seq2SeqConfig}
 # What follows the encoder's name in the names of fine-tuned models.
 _HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
 
@@ -48,8 +53,9 @@ def get_model(
 
     Returns:
         a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, a ``Gpt``
-        with a ``ByteLevel``, or an ``Elmo`` with a ``WordCharacters``. Of low-rank adapters, the whole model with its
-        head, such as a ``BertForSequenceClassification``, the adapters merged into the encoder.
+        with a ``ByteLevel``, an ``Elmo`` with a ``WordCharacters``, or a translator, a ``Transformer`` or ``Seq2Seq``,
+        with a ``BytePairEncoding``. Of low-rank adapters, the whole model with its head, such as a
+        ``BertForSequenceClassification``, the adapters merged into the encoder.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the
@@ -67,9 +73,11 @@ def get_model(
         return model, WordCharacters(model.config.max_characters)
     if is_adapter_folder(folder):
         return _adapted(folder, edition, pretrained)
+    kind = entry.kind if entry is not None else _kind_of(folder)
+    if kind in _TRANSLATORS:
+        return _translator(folder, kind, edition, pretrained)
     if entry is None:
-        _check_files(folder, pretrained)
-    kind = entry.kind if entry is not None else str(read_json(folder / CONFIG_FILE).get("model_type", "bert"))
+        _check_files(folder, pretrained, ("vocab.txt", TOKENIZER_FILE), " (of an ALBERT or GPT-2, tokenizer.json)")
     encoder = _encoder_class(kind, edition)
     config = CONFIGS.get(kind, BertConfig)
     model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
@@ -95,16 +103,70 @@ def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:
     return model, tokenizer_of(folder, model.bert.config)
 
 
-def _check_files(folder: Path, weights: bool) -> None:
+def kind_of_name(name: str) -> str | None:
+    """Return the kind of a model, given by its folder or its name, before anything is downloaded.
+
+    Returns:
+        a ``model_type`` of ``config.json``, such as ``"bert"`` or ``"gpt2"``; ``"elmo"`` or ``"adapter"``; None of a
+        repository of the hub that is not in the table.
+
+    Raises:
+        UserError: there is no such folder and no such name.
+    """
+    folder = local_folder(name)
+    if folder is not None:
+        return "adapter" if is_adapter_folder(folder) else _kind_of(folder)
+    return None if is_other_repository(name) else find_model(name).kind
+
+
+def _check_encoder(name: str, kind: str | None) -> None:
+    """Refuse a model that no text is encoded with.
+
+    Raises:
+        UserError: it is a GPT or a translator.
+    """
+    if kind == "gpt2" or kind in _TRANSLATORS:
+        what = "a GPT" if kind == "gpt2" else "a translator"
+        raise UserError(f"{name} is {what}, which is no encoder: choose a BERT, or one of its relatives")
+
+
+def _kind_of(folder: Path) -> str:
+    """Return the kind of the model in a folder, a BERT where its configuration is missing or does not say."""
+    path = folder / CONFIG_FILE
+    return str(read_json(path).get("model_type", "bert")) if path.is_file() else "bert"
+
+
+def _translator(folder: Path, kind: str, edition: str, pretrained: bool) -> tuple[Any, BytePairEncoding]:
+    """Return a Transformer or a Seq2Seq, and the encoding of both its languages.
+
+    Raises:
+        UserError: a file is missing or damaged, or they are not of one model.
+    """
+    _check_files(folder, pretrained, (VOCABULARY_FILE,))
+    translator = _translator_class(kind, edition)
+    if pretrained:
+        model = translator.from_pretrained(folder)
+    else:
+        model = translator(_TRANSLATORS[kind].from_json(folder / CONFIG_FILE))
+    tokenizer = BytePairEncoding.from_pretrained(folder)
+    check_vocabulary(len(tokenizer), model.config.target_vocab_size, folder)
+    return model, tokenizer
+
+
+def _check_files(folder: Path, weights: bool, vocabularies: Sequence[str], besides: str = "") -> None:
     """Say which files a folder lacks, all at once.
+
+    Args:
+        weights: whether it must have them.
+        vocabularies: names of files of which it must have one.
+        besides: what the message says of the others.
 
     Raises:
         UserError: it lacks some.
     """
-    vocabularies = ("vocab.txt", TOKENIZER_FILE)
     lacks = [name for name in (CONFIG_FILE, *([WEIGHTS_FILE] if weights else [])) if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in vocabularies):
-        lacks.append(f"{vocabularies[0]} (of an ALBERT or GPT-2, {vocabularies[1]})")
+        lacks.append(f"{vocabularies[0]}{besides}")
     if lacks:
         raise UserError(f"{folder} lacks {' and '.join(lacks)}: give a whole model folder")
 
@@ -150,13 +212,14 @@ def tokenizer_of_name(name: str) -> Tokenizer:
         UserError: as :func:`d2lbert.zoo.folders.locate`; the model has no tokenizer, as ELMo, or a damaged one, or is
             no encoder, as GPT.
     """
+    _check_encoder(name, kind_of_name(name))  # before anything is downloaded
     folder = locate(name)
     if not (folder / CONFIG_FILE).is_file():
         raise UserError(f"{name} has no tokenizer of pieces: choose a BERT, or one of its relatives")
-    kind = CONFIGS.get(str(read_json(folder / CONFIG_FILE).get("model_type", "bert")), BertConfig)
-    config = kind.from_json(folder / CONFIG_FILE)
-    if isinstance(config, GptConfig):
-        raise UserError(f"{name} is a GPT, which is no encoder: choose a BERT, or one of its relatives")
+    kind = _kind_of(folder)
+    _check_encoder(name, kind)
+    config = CONFIGS.get(kind, BertConfig).from_json(folder / CONFIG_FILE)
+    assert isinstance(config, BertConfig)
     return tokenizer_of(folder, config)
 
 
@@ -183,6 +246,19 @@ def _gpt_class(edition: str) -> Any:
     from d2lbert.mxnet.gpt import Gpt as MxnetGpt
 
     return MxnetGpt
+
+
+def _translator_class(kind: str, edition: str) -> Any:
+    """Return the class of a Transformer or of a Seq2Seq."""
+    if edition == "torch":
+        from d2lbert.torch.seq2seq import Seq2Seq
+        from d2lbert.torch.transformer import Transformer
+
+        return Transformer if kind == "transformer" else Seq2Seq
+    from d2lbert.mxnet.seq2seq import Seq2Seq as MxnetSeq2Seq
+    from d2lbert.mxnet.transformer import Transformer as MxnetTransformer
+
+    return MxnetTransformer if kind == "transformer" else MxnetSeq2Seq
 
 
 def _elmo_class(edition: str) -> Any:

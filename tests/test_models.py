@@ -11,11 +11,14 @@ import pytest
 import torch
 
 from d2lbert import UserError, get_model
-from d2lbert.config import BertConfig
+from d2lbert.config import BertConfig, Seq2SeqConfig, TransformerConfig
+from d2lbert.data.translation import PAIR_TOKENS
 from d2lbert.models import tokenizer_of_name
-from d2lbert.text import SPECIAL_TOKENS, WordPiece
+from d2lbert.text import SPECIAL_TOKENS, BytePairEncoding, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.seq2seq import Seq2Seq
+from d2lbert.torch.transformer import Transformer
 from d2lbert.zoo.table import ModelEntry, entries
 
 
@@ -99,6 +102,77 @@ def test_the_elmo_of_the_book(edition: str) -> None:
     assert [tuple(layer.shape) for layer in layers] == [(2, 5, 2 * model.config.projection_size)] * 3
     new, _ = get_model("elmo-small", edition=edition, pretrained=False)
     assert new.config == model.config
+
+
+@pytest.fixture(params=["transformer", "seq2seq"])
+def translator(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[torch.nn.Module, Path]:
+    """A small translator, and its folder with the encoding of both languages."""
+    tokenizer = BytePairEncoding([(ord("a"), ord("n")), (ord(" "), ord("m"))], PAIR_TOKENS)
+    pieces, tables = len(tokenizer), {"share_embeddings": True, "tie_word_embeddings": True}
+    torch.manual_seed(0)
+    model: torch.nn.Module = Seq2Seq(Seq2SeqConfig(pieces, pieces, 8, embedding_size=6, **tables))
+    if request.param == "transformer":
+        model = Transformer(TransformerConfig(pieces, pieces, 8, num_attention_heads=2, intermediate_size=12))
+    model.eval().save_pretrained(tmp_path)  # type: ignore[operator]
+    tokenizer.save(tmp_path / "vocabulary.json")
+    return model, tmp_path
+
+
+@pytest.mark.parametrize("edition", ["torch", "mxnet"])
+def test_a_translator_comes_with_its_encoding(edition: str, translator: tuple[torch.nn.Module, Path]) -> None:
+    pytest.importorskip(f"d2lbert.{edition}", exc_type=ImportError)
+    model, folder = translator
+    found, tokenizer = get_model(str(folder), edition=edition)
+    source, target = [tokenizer.encode("a man")], [[1, *tokenizer.encode("ein Mann")]]
+    expected = model(torch.tensor(source), torch.tensor(target)).logits.detach().numpy()
+    if edition == "mxnet":
+        from mxnet import nd
+
+        logits = found(nd.array(source), nd.array(target)).logits.asnumpy()
+    else:
+        logits = found(torch.tensor(source), torch.tensor(target)).logits.detach().numpy()
+    assert abs(logits - expected).max() < 1e-5
+    random, _ = get_model(str(folder), edition=edition, pretrained=False)
+    assert random.config == found.config
+    assert type(random) is type(found)
+
+
+def test_a_translator_in_half_precision_is_float32_when_loaded(translator: tuple[torch.nn.Module, Path]) -> None:
+    model, folder = translator
+    before = (folder / "model.safetensors").stat().st_size
+    model.save_pretrained(folder, half=True)  # type: ignore[operator]
+    assert (folder / "model.safetensors").stat().st_size < 0.75 * before  # of small tensors much is the header
+    loaded = dict(get_model(str(folder))[0].named_parameters())
+    for name, value in model.named_parameters():
+        assert loaded[name].dtype == torch.float32
+        assert torch.equal(loaded[name], value.half().float())
+    with torch.no_grad():
+        next(model.parameters()).fill_(1e5)
+    with pytest.raises(UserError, match="holds NaN or infinity, so nothing was written"):
+        model.save_pretrained(folder, half=True)  # type: ignore[operator]
+
+
+def test_a_translator_without_its_parts_is_one_line(translator: tuple[torch.nn.Module, Path]) -> None:
+    folder = translator[1]
+    with pytest.raises(UserError, match="is a translator, which is no encoder: choose a BERT"):
+        tokenizer_of_name(str(folder))
+    BytePairEncoding([], PAIR_TOKENS).save(folder / "vocabulary.json")
+    with pytest.warns(UserWarning, match="are padding, or the vocabulary is cut off"):
+        get_model(str(folder))
+    more = [
+        (ord("a"), ord("n")),
+        (ord(" "), ord("m")),
+        (ord("M"), ord("a")),
+        (ord("e"), ord("i")),
+        (ord("e"), ord("n")),
+    ]
+    BytePairEncoding(more, PAIR_TOKENS).save(folder / "vocabulary.json")
+    with pytest.raises(UserError, match="vocabulary and weights are not of one model"):
+        get_model(str(folder))
+    (folder / "vocabulary.json").unlink()
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r" lacks model\.safetensors and vocabulary\.json: give a whole model folder$"):
+        get_model(str(folder))
 
 
 @pytest.fixture

@@ -2,9 +2,13 @@
 
 *Model FLOP utilisation* is the arithmetic that the model needs for the tokens that it read, over what the device could
 have done in that time (Chowdhery et al. 2022, appendix B). The device's peak is measured here: a large product of
-matrices in bfloat16. All rows are full, the tokens random: the time does not depend on what they are. Sides: ours,
-ours with compiled blocks, ``transformers`` with its fused attention, and compiled; in bfloat16 with float32 weights,
-fused AdamW, clipping and dropout. The sides take turns, in blocks of steps.
+matrices in bfloat16. The tokens are random: the time does not depend on what they are. Training is in bfloat16 with
+float32 weights, fused AdamW, clipping and dropout. The sides take turns, in blocks of steps.
+
+First all rows are full. Sides: ours, ours with compiled blocks, ``transformers`` with its fused attention, and
+compiled. Then the texts are of every length up to that of a row: ours in packed rows, under a mask; ours in one row
+with attention for variable lengths (``benchmarks/variable_length.py``), which needs neither mask nor padding; and
+``transformers`` in padded rows. That kernel has no dropout on the weights of attention, so here nobody has it.
 
     python -m benchmarks.pretraining.gpu                                      # on a GPU, ten minutes
     python -m benchmarks.pretraining.gpu --sizes tiny --rows 4 --blocks 1     # to try it out on a processor
@@ -14,6 +18,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,16 +29,24 @@ from benchmarks.command_line import command_line
 from benchmarks.pretraining_sides import full_rows, models, optimizer_of, our_loss, step, their_loss
 from benchmarks.record import Record
 from benchmarks.timing import Side, compare, in_words, take_turns, timed
+from benchmarks.variable_length import use_variable_lengths, variable_length_loss
 from d2lbert.config import PRESETS, BertConfig
+from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.data.pretraining.batches import PretrainingBatch
+from d2lbert.text.encoding import Encoding
 from d2lbert.torch.runtime import autocast, best_device, compile_blocks
 
 VOCAB_SIZE = 30522
+MASK_ID = 103  # of [MASK]
 MASKED = 0.15
 ROWS = {128: 256, 512: 64}  # of a batch, by their length
 STEPS = 10  # of a block
+SHORTEST = 16  # tokens of a text, where they are of every length
 TOLERANCE = 1e-3  # of the losses before training, without dropout
+HALF_TOLERANCE = 3e-2  # the same in bfloat16
 PAIRS = (("ours", "transformers"), ("ours, compiled", "transformers, compiled"))
+PACKED, VARIABLE, PADDED = "ours, packed", "ours, variable lengths", "transformers, padded"
+PAIRS_OF_LENGTHS = ((PACKED, PADDED), (VARIABLE, PADDED), (VARIABLE, PACKED))
 
 
 def random_batch(rows: int, length: int, random: np.random.Generator) -> PretrainingBatch:
@@ -40,15 +54,58 @@ def random_batch(rows: int, length: int, random: np.random.Generator) -> Pretrai
     ids = random.integers(1000, VOCAB_SIZE, size=(rows, length))
     places = np.sort(random.permutation(rows * length)[: round(MASKED * rows * length)])
     targets = ids.reshape(-1)[places].copy()
-    ids.reshape(-1)[places] = 103  # [MASK]
+    ids.reshape(-1)[places] = MASK_ID
     return PretrainingBatch(full_rows(ids), places, targets, random.integers(2, size=rows))
 
 
-def operations_per_token(config: BertConfig, length: int) -> float:
+@dataclass(frozen=True)
+class RandomTexts:
+    """Texts of random tokens, some of which are asked for.
+
+    Fields:
+        encodings: the texts, with [MASK] where a token is asked for.
+        masked: (P, 2), the text and the place in it of each such token.
+        targets: (P,), what stood there.
+        next_labels: (N,), 0 or 1.
+    """
+
+    encodings: list[Encoding]
+    masked: np.ndarray
+    targets: np.ndarray
+    next_labels: np.ndarray
+
+    @classmethod
+    def draw(cls, tokens: int, longest: int, random: np.random.Generator) -> RandomTexts:
+        """Return texts of ``SHORTEST`` to ``longest`` tokens, all lengths equally often, until there are ``tokens``."""
+        lengths: list[int] = []
+        while sum(lengths) < tokens:
+            lengths.append(int(random.integers(min(SHORTEST, longest), longest + 1)))
+        encodings, masked, targets = [], [], []
+        for text, length in enumerate(lengths):
+            ids = random.integers(1000, VOCAB_SIZE, size=length)
+            places = np.sort(random.permutation(length)[: max(1, round(MASKED * length))])
+            targets.append(ids[places].copy())
+            ids[places] = MASK_ID
+            masked.append(np.stack([np.full(len(places), text), places], axis=1))
+            halves = [int(place > length // 2) for place in range(length)]
+            encodings.append(Encoding(ids.tolist(), halves, [], [], []))
+        return cls(encodings, np.concatenate(masked), np.concatenate(targets), random.integers(2, size=len(lengths)))
+
+    def batch(self, rows: Batch) -> PretrainingBatch:
+        """Return input and targets, with the texts in the given rows."""
+        row, column = rows.starts[self.masked[:, 0]].T
+        places = row * rows.token_ids.shape[1] + column + self.masked[:, 1]
+        return PretrainingBatch(rows, places, self.targets, self.next_labels)
+
+
+def operations_per_token(config: BertConfig, length: float) -> float:
     """Return the floating-point operations of a training step for each token: three times those of the forward pass.
 
     A block needs 24 D^2 for its matrices and 4 L D for attention; the head 2 V D + 2 D^2 at each masked token. That we
     leave out of the last block what nobody reads does not lower the count.
+
+    Args:
+        length: L, how many tokens each token attends to, on average.
     """
     width = config.hidden_size
     block = 8 * width**2 + 4 * width * config.intermediate_size + 4 * length * width
@@ -93,22 +150,78 @@ def measure(name: str, length: int, rows: int, peak: float, options: argparse.Na
     """Return tokens a second and utilisation of every side, for one size of model and one length."""
     device, random = best_device(), np.random.default_rng(0)
     batches = [random_batch(rows, length, random) for _ in range(STEPS)]
-    first: dict[str, float] = {}
-    sides: dict[str, Side] = {}
-    for title, (model, loss) in models_of_sides(name, device).items():
-        with torch.no_grad():
-            first[title] = float(loss(model.eval(), batches[0]))
-        sides[title] = block_of_steps(model.train(), loss, batches, device)
-    if max(first.values()) - min(first.values()) > TOLERANCE:
-        raise SystemExit(f"{name}: the losses are {first}; the sides do not compute the same")
-    laps = take_turns(sides, range(options.blocks + 1), warm_up=1)  # the first one compiles, too
-    found, needed = compare(laps, "tokens", PAIRS), operations_per_token(PRESETS[name], length)
+    sides = {title: (model, loss, batches) for title, (model, loss) in models_of_sides(name, device).items()}
+    found = race(sides, PAIRS, operations_per_token(PRESETS[name], length), peak, options.blocks)
+    return {"rows": rows, "length": length, **found}
+
+
+def measure_lengths(name: str, length: int, rows: int, peak: float, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the same for texts of every length up to ``length``, as many tokens as would fill the rows."""
+    device, random = best_device(), np.random.default_rng(0)
+    drawn = [RandomTexts.draw(rows * length, length, random) for _ in range(STEPS)]
+    reference, packed = models(name, VOCAB_SIZE, attention_dropout=0.0)
+    one_row = models(name, VOCAB_SIZE, attention_dropout=0.0)[1]
+    use_variable_lengths(one_row)
+    sides = {
+        PACKED: (packed.to(device), our_loss, [texts.batch(pack(texts.encodings, length)) for texts in drawn]),
+        VARIABLE: (
+            one_row.to(device),
+            variable_length_loss,
+            [texts.batch(pack(texts.encodings, sum(map(len, texts.encodings)))) for texts in drawn],
+        ),
+        PADDED: (reference.to(device), their_loss, [texts.batch(pad(texts.encodings)) for texts in drawn]),
+    }
+    lengths = np.array([len(encoding.ids) for texts in drawn for encoding in texts.encodings])
+    seen = float((lengths**2).sum() / lengths.sum())  # tokens that a token attends to
+    needed = operations_per_token(PRESETS[name], seen)
+    found = race(sides, PAIRS_OF_LENGTHS, needed, peak, options.blocks)
+    real = {title: sum(batch.rows.num_tokens for batch in batches) for title, (_, _, batches) in sides.items()}
+    places = {title: sum(batch.rows.mask.size for batch in batches) for title, (_, _, batches) in sides.items()}
     return {
         "rows": rows,
-        "length": length,
+        "longest": length,
+        "mean_length": float(lengths.mean()),
+        "padding": {title: 1 - real[title] / places[title] for title in sides},
+        **found,
+    }
+
+
+def race(
+    sides: dict[str, tuple[Any, Any, list[PretrainingBatch]]],
+    pairs: Sequence[tuple[str, str]],
+    needed: float,
+    peak: float,
+    blocks: int,
+) -> dict[str, Any]:
+    """Let all sides take steps in turn; return tokens a second, ratios and utilisation.
+
+    Args:
+        sides: by name, the model, the function that gives its loss, and the batches.
+        pairs: of sides whose ratio is reported.
+        needed: operations for a token.
+        peak: operations a second that the device can do.
+        blocks: of steps, for each side.
+
+    Raises:
+        SystemExit: before training the losses differ.
+    """
+    device, runners = best_device(), {}
+    first: dict[str, dict[str, float]] = {"float32": {}, "bfloat16": {}}
+    for title, (model, loss, batches) in sides.items():
+        for precision, losses in first.items():
+            with torch.no_grad(), autocast(device, precision):
+                losses[title] = float(loss(model.eval(), batches[0]))
+        runners[title] = block_of_steps(model.train(), loss, batches, device)
+    for precision, allowed in (("float32", TOLERANCE), ("bfloat16", HALF_TOLERANCE)):
+        if max(first[precision].values()) - min(first[precision].values()) > allowed:
+            raise SystemExit(f"the losses in {precision} are {first[precision]}: the sides do not compute the same")
+    laps = take_turns(runners, range(blocks + 1), warm_up=1)  # the first one compiles, too
+    found = compare(laps, "tokens", pairs)
+    speeds = found["tokens_per_second"].items()
+    return {
         "operations_per_token": needed,
         **found,
-        "utilisation": {side: one["median"] * needed / peak for side, one in found["tokens_per_second"].items()},
+        "utilisation": {side: one["median"] * needed / peak for side, one in speeds},
     }
 
 
@@ -142,10 +255,12 @@ def main() -> None:
     metrics: dict[str, Any] = {"measured_peak": peak}
     for name in options.sizes:
         for length, rows in ROWS.items():
-            found = measure(name, length, options.rows or rows, peak, options)
-            metrics[f"{name}, {length} tokens"] = found
-            print(f"{name}, {length} tokens, {in_words(found)}")
-            print("    of the measured peak:", {side: f"{share:.0%}" for side, share in found["utilisation"].items()})
+            for title, work in (("", measure), ("texts of up to ", measure_lengths)):
+                found = work(name, length, options.rows or rows, peak, options)
+                metrics[f"{name}, {title}{length} tokens"] = found
+                print(f"{name}, {title}{length} tokens, {in_words(found)}")
+                shares = {side: f"{share:.0%}" for side, share in found["utilisation"].items()}
+                print("    of the measured peak:", shares, flush=True)
     if device.type == "cuda":
         record.write(metrics, steps_of_a_block=STEPS)
 

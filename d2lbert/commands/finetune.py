@@ -68,23 +68,17 @@ def finetune(
     README.md describes them all; d2lbert inspect FILE shows what would be read.
     """
     named_task(task)
+    _check_model(model)
     with claimed(out) as folder:  # what would be refused below is refused before anything is read
         _mention_old_checkpoint(folder, resume)
     chosen = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     settings = dataclasses.replace(settings, **given)  # checked before anything is read
     task_object, train_examples, dev_examples = train_and_dev(task, train, dev, format, columns, settings.seed)
-    from d2lbert.models import get_model
-    from d2lbert.torch.bert import BertModel
-    from d2lbert.torch.heads import BertWithHead
     from d2lbert.torch.runtime import seed_everything
     from d2lbert.torch.training.finetuning import fine_tune
 
-    encoder, tokenizer = get_model(model)
-    if isinstance(encoder, BertWithHead):  # adapters, merged: go on from what they learned, with a new head
-        encoder = encoder.bert
-    if not isinstance(encoder, BertModel):
-        raise UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
+    encoder, tokenizer = _encoder(model)
     settings = dataclasses.replace(settings, max_length=input_length(task, max_length, encoder))
     if len(given) < 3:
         suited = suited_settings(len(train_examples), encoder.config.hidden_size, settings)
@@ -107,6 +101,40 @@ def finetune(
     if complaint := complaint_at_chance(task_object, dev_examples, history.best):
         warn(complaint)
     print(json_line(history.best))
+
+
+def _check_model(model: str) -> None:
+    """Refuse a model that cannot be fine-tuned before anything is read or downloaded.
+
+    Raises:
+        UserError: it is neither a BERT, nor a relative of one, nor an adapter; or there is none of this name.
+    """
+    from d2lbert.models import kind_of_name
+
+    if kind_of_name(model) not in (None, "adapter", "bert", "albert", "distilbert"):
+        raise _no_bert(model)
+
+
+def _encoder(model: str) -> tuple[Any, Tokenizer]:
+    """Return the encoder to go on with, and its tokenizer.
+
+    Raises:
+        UserError: it is no BERT, or cannot be had.
+    """
+    from d2lbert.models import get_model
+    from d2lbert.torch.bert import BertModel
+    from d2lbert.torch.heads import BertWithHead
+
+    encoder, tokenizer = get_model(model)
+    if isinstance(encoder, BertWithHead):  # adapters, merged: go on from what they learned, with a new head
+        encoder = encoder.bert
+    if not isinstance(encoder, BertModel):  # of a repository of the hub, which is known only now
+        raise _no_bert(model)
+    return encoder, tokenizer
+
+
+def _no_bert(model: str) -> UserError:
+    return UserError(f"{model} is no BERT, and only BERTs are fine-tuned here: choose another --model")
 
 
 def _summary(settings: Training, examples: int) -> str:

@@ -164,9 +164,12 @@ class Seq2SeqConfig(TranslationConfig):
         one_of=("none", "additive", "dot"),
     )
     bidirectional: bool = setting(True, "the encoder reads from both ends, each direction with half of hidden_size")
+    share_embeddings: bool = setting(False, "source and target have one table of embeddings")
+    tie_word_embeddings: bool = setting(False, "the output layer's matrix is the target's table of embeddings")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._same_vocabularies("share_embeddings")
         if self.bidirectional and self.hidden_size % 2:
             raise UserError(
                 f"configuration: hidden_size {self.hidden_size} cannot be halved for two directions; "

@@ -202,11 +202,10 @@ class Elmo(gluon.Block):
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
         """Write ``options.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
-        from d2lbert.weights.folder import OPTIONS_FILE, write_json, write_tensors
+        from d2lbert.weights.folder import OPTIONS_FILE, in_half, write_json, write_tensors
 
-        dtype = np.float16 if half else np.float32
-        parameters = self._collect_params_with_prefix()
-        write_tensors(folder, {name: value.data().asnumpy().astype(dtype) for name, value in parameters.items()})
+        tensors = {name: value.data().asnumpy() for name, value in self._collect_params_with_prefix().items()}
+        write_tensors(folder, in_half(tensors) if half else tensors)
         write_json(Path(folder) / OPTIONS_FILE, self.config.to_options())
 
     def _load(self, arrays: dict[str, np.ndarray]) -> None:

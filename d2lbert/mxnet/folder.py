@@ -20,12 +20,19 @@ if TYPE_CHECKING:
     from d2lbert.weights.shapes import Shapes
 
 
-def save_model(model: Any, folder: str | Path) -> None:
-    """Write the configuration and the parameters of a model, each file atomically; shared tensors once."""
-    from d2lbert.weights.folder import write_folder
+def save_model(model: Any, folder: str | Path, half: bool = False) -> None:
+    """Write the configuration and the parameters of a model, each file atomically; shared tensors once.
+
+    Args:
+        half: write float16 instead of float32: half the size, and about three decimals.
+
+    Raises:
+        UserError: a number is NaN or infinite (for float16, larger than 65,504), or the folder cannot be written.
+    """
+    from d2lbert.weights.folder import in_half, write_folder
 
     tensors = {name: parameter.data().asnumpy() for name, parameter in shared_names(model).items()}
-    write_folder(folder, model.config, tensors)
+    write_folder(folder, model.config, in_half(tensors) if half else tensors)
 
 
 def load_model(model_class: Any, config_class: Any, folder: str | Path, shapes: Callable[[Any], Shapes]) -> Any:

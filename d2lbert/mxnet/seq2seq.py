@@ -124,8 +124,11 @@ class Seq2Seq(gluon.Block):
         self.config = config
         embedded, hidden, layers = config.embedding_size, config.hidden_size, config.num_hidden_layers
         rate = config.hidden_dropout_prob
-        self.source_embedding = Embedding(config.source_vocab_size, embedded)
         self.target_embedding = Embedding(config.target_vocab_size, embedded)
+        if config.share_embeddings:
+            self.source_embedding = self.target_embedding
+        else:
+            self.source_embedding = Embedding(config.source_vocab_size, embedded)
         one_way = hidden // 2 if config.bidirectional else hidden
         self.encoder = _RecurrentLayers(config.cell, embedded, one_way, layers, rate, config.bidirectional)
         self.decoder = _RecurrentLayers(config.cell, embedded + hidden, hidden, layers, rate)
@@ -135,7 +138,9 @@ class Seq2Seq(gluon.Block):
         elif config.attention == "dot":
             self.attention = DotProductAttention()
         self.readout = nn.Dense(embedded, flatten=False, in_units=2 * hidden)
-        self.output = nn.Dense(config.target_vocab_size, flatten=False, in_units=embedded)
+        # Two layers with one dictionary of parameters share the one that both call "weight".
+        tied = self.target_embedding.params if config.tie_word_embeddings else None
+        self.output = nn.Dense(config.target_vocab_size, flatten=False, in_units=embedded, params=tied)
         self.dropout = nn.Dropout(rate)
         self.initialize()
 
@@ -180,6 +185,6 @@ class Seq2Seq(gluon.Block):
         model: Seq2Seq = load_model(cls, Seq2SeqConfig, folder, seq2seq_shapes)
         return model
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``config.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        save_model(self, folder, half)

@@ -106,9 +106,9 @@ class Transformer(Block):
         model: Transformer = load_model(cls, TransformerConfig, folder, transformer_shapes)
         return model
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``config.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        save_model(self, folder, half)
 
 
 def _initialize(module: gluon.Block) -> None:

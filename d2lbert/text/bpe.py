@@ -19,6 +19,7 @@ from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
 from d2lbert.text.merges import Pair, merge_pairs, replace_pair
 
+VOCABULARY_FILE = "vocabulary.json"  # of a translator, in its folder
 _BYTES = 256
 _CACHED_WORDS = 100_000
 
@@ -151,6 +152,11 @@ class BytePairEncoding:
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path} is no byte-pair encoding: give a file that BytePairEncoding.save wrote") from None
         return cls(merges, special_tokens)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> BytePairEncoding:
+        """Read the encoding of the folder of a translator, ``vocabulary.json``; raises as :meth:`load`."""
+        return cls.load(Path(folder) / VOCABULARY_FILE)
 
     def _encode_part(self, part: str) -> list[int]:
         if part not in self._cache:

@@ -18,7 +18,7 @@ from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.outputs import BertOutput, Rows
 from d2lbert.torch.attention import same_sequence
-from d2lbert.torch.encoder import TransformerEncoder, initialize
+from d2lbert.torch.encoder import FOREIGN_TOKENIZER, TransformerEncoder, check_ids, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
 
 if TYPE_CHECKING:
@@ -109,8 +109,14 @@ class BertModel(HuggingFaceFolder):
         try:
             return self.embeddings(rows.token_ids, segment_ids, position_ids)
         except IndexError:
-            check_ids(rows.token_ids, segment_ids, position_ids, self.config)
+            self._check_ids(rows.token_ids, segment_ids, position_ids)
             raise
+
+    def _check_ids(self, token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor) -> None:
+        """Name the id that is outside its table, after a look-up that has failed. A GPU does not say that it has."""
+        check_ids("token id", token_ids, self.config.vocab_size, FOREIGN_TOKENIZER)
+        check_ids("position", position_ids, self.config.max_position_embeddings, "truncate the text")
+        check_ids("segment", segment_ids, self.config.type_vocab_size, "number the texts of a pair 0 and 1")
 
     def pool(self, first: Tensor) -> Tensor:
         """Return the vectors of texts, tanh(W h + b) of the last states h (N, D) of their first tokens.
@@ -173,25 +179,6 @@ class BertModel(HuggingFaceFolder):
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
         return named_arrays(self, self.names())
-
-
-def check_ids(token_ids: Tensor, segment_ids: Tensor, position_ids: Tensor, config: BertConfig) -> None:
-    """Name the id that is outside its table of embeddings.
-
-    To look at every id costs time, so this is for a look-up that has failed. A GPU does not say that it has.
-
-    Raises:
-        UserError: there is such an id.
-    """
-    tables = (
-        ("token id", token_ids, config.vocab_size, "encode the text with the tokenizer of this model"),
-        ("position", position_ids, config.max_position_embeddings, "truncate the text"),
-        ("segment", segment_ids, config.type_vocab_size, "number the texts of a pair 0 and 1"),
-    )
-    for name, ids, size, advice in tables:
-        for number in (int(ids.min()), int(ids.max())):
-            if not 0 <= number < size:
-                raise UserError(f"{name} {number} is not from 0 to {size - 1}, the rows of its embeddings: {advice}")
 
 
 def attention_mask(rows: Rows[Tensor]) -> Tensor | None:

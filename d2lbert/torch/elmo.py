@@ -187,12 +187,10 @@ class Elmo(nn.Module):
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
         """Write ``options.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
-        from d2lbert.weights.folder import OPTIONS_FILE, write_json, write_tensors
+        from d2lbert.weights.folder import OPTIONS_FILE, in_half, write_json, write_tensors
 
-        dtype = np.float16 if half else np.float32
-        with np.errstate(over="ignore"):  # a number that is too large for 16 bits is refused, by name
-            tensors = {name: array.astype(dtype) for name, array in to_arrays(self.state_dict()).items()}
-        write_tensors(folder, tensors)
+        tensors = to_arrays(self.state_dict())
+        write_tensors(folder, in_half(tensors) if half else tensors)
         write_json(Path(folder) / OPTIONS_FILE, self.config.to_options())
 
     @torch.inference_mode()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert.config.base import BlockSizes
+from d2lbert.errors import UserError
 from d2lbert.outputs import EncoderOutput
 from d2lbert.torch.attention import KeyValueCache, MultiHeadAttention
 
@@ -30,6 +31,43 @@ _IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": torch.ops.aten.gelu_,
     "gelu_new": partial(torch.ops.aten.gelu_, approximate="tanh"),
 }
+
+FOREIGN_TOKENIZER = "encode the text with the tokenizer of this model"
+
+
+class Embedding(nn.Embedding):
+    """The vectors of tokens, one row for each id; an id outside is named, where PyTorch says "out of range in self"."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids of any shape to their vectors, with one dimension more.
+
+        Raises:
+            UserError: on a processor, an id is outside the table. A GPU does not say so.
+        """
+        try:
+            return super().forward(ids)
+        except IndexError:
+            check_ids("token id", ids, self.num_embeddings, FOREIGN_TOKENIZER)
+            raise
+
+
+def check_ids(name: str, ids: Tensor, rows: int, advice: str) -> None:
+    """Name the id that is outside its table of embeddings.
+
+    To look at every id costs time, so this is for a look-up that has failed.
+
+    Args:
+        name: what the ids are, such as ``"token id"``.
+        ids: of any shape.
+        rows: of the table.
+        advice: what to do.
+
+    Raises:
+        UserError: there is such an id.
+    """
+    for number in (int(ids.min()), int(ids.max())):
+        if not 0 <= number < rows:
+            raise UserError(f"{name} {number} is not from 0 to {rows - 1}, the rows of its embeddings: {advice}")
 
 
 class SinusoidalPositions(nn.Module):

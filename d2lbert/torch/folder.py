@@ -21,11 +21,19 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def save_model(model: Any, folder: str | Path) -> None:
-    """Write the configuration and the parameters of a model, each file atomically, each shared tensor once."""
-    from d2lbert.weights.folder import write_folder
+def save_model(model: Any, folder: str | Path, half: bool = False) -> None:
+    """Write the configuration and the parameters of a model, each file atomically, each shared tensor once.
 
-    write_folder(folder, model.config, to_arrays(dict(model.named_parameters())))
+    Args:
+        half: write float16 instead of float32: half the size, and about three decimals.
+
+    Raises:
+        UserError: a number is NaN or infinite (for float16, larger than 65,504), or the folder cannot be written.
+    """
+    from d2lbert.weights.folder import in_half, write_folder
+
+    tensors = to_arrays(dict(model.named_parameters()))
+    write_folder(folder, model.config, in_half(tensors) if half else tensors)
 
 
 def load_model(

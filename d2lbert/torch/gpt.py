@@ -25,7 +25,7 @@ from d2lbert.config.gpt import GptConfig, Sampling
 from d2lbert.errors import UserError
 from d2lbert.outputs import GptOutput, Hypothesis, Rows
 from d2lbert.torch.attention import KeyValueCache, causal_mask, same_sequence
-from d2lbert.torch.encoder import TransformerEncoder, initialize
+from d2lbert.torch.encoder import Embedding, TransformerEncoder, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, shapes_of, to_arrays
 from d2lbert.torch.generation import sample
 
@@ -60,7 +60,7 @@ class GptEmbeddings(nn.Module):
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
-        self.word = nn.Embedding(config.vocab_size, config.n_embd)
+        self.word = Embedding(config.vocab_size, config.n_embd)
         self.position = nn.Embedding(config.n_positions, config.n_embd)
         self.dropout = nn.Dropout(config.embd_pdrop)
 
@@ -109,7 +109,7 @@ class Gpt(HuggingFaceFolder):
             positions: (P,) row times L plus column of each token whose successor is predicted; all by default.
 
         Raises:
-            UserError: a row is longer than the position embeddings.
+            UserError: a row is longer than the position embeddings, or (on a CPU) an id is not below V.
         """
         rows = Rows.of(token_ids, mask=mask)
         length, device = rows.token_ids.shape[1], rows.token_ids.device

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from d2lbert.config.translation import Seq2SeqConfig
 from d2lbert.outputs import Seq2SeqOutput
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention
+from d2lbert.torch.encoder import Embedding
 from d2lbert.torch.folder import load_model, save_model
 
 # The state of a stack of layers: one tensor (N, B, D) for a GRU, two for an LSTM (hidden state and memory cell).
@@ -90,7 +91,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, vocab_size: int, embedding_size: int, hidden_size: int, cell: str = "gru") -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocab_size, embedding_size)
+        self.embedding = Embedding(vocab_size, embedding_size)
         self.recurrent = _layers(cell, embedding_size, hidden_size)
         self.output = nn.Linear(hidden_size, vocab_size)
 
@@ -170,8 +171,10 @@ class Seq2Seq(nn.Module):
         self.config = config
         embedded, hidden, layers = config.embedding_size, config.hidden_size, config.num_hidden_layers
         rate = config.hidden_dropout_prob
-        self.source_embedding = nn.Embedding(config.source_vocab_size, embedded)
-        self.target_embedding = nn.Embedding(config.target_vocab_size, embedded)
+        self.target_embedding = Embedding(config.target_vocab_size, embedded)
+        self.source_embedding = self.target_embedding
+        if not config.share_embeddings:
+            self.source_embedding = Embedding(config.source_vocab_size, embedded)
         one_way = hidden // 2 if config.bidirectional else hidden
         self.encoder = _layers(config.cell, embedded, one_way, layers, rate, config.bidirectional)
         self.decoder = _layers(config.cell, embedded + hidden, hidden, layers, rate)
@@ -182,6 +185,10 @@ class Seq2Seq(nn.Module):
             self.attention = DotProductAttention()
         self.readout = nn.Linear(2 * hidden, embedded)
         self.output = nn.Linear(embedded, config.target_vocab_size)
+        if config.tie_word_embeddings:
+            # As rows of an output layer, vectors of variance 1 would make scores far too large (Press and Wolf 2017).
+            nn.init.normal_(self.target_embedding.weight, std=embedded**-0.5)
+            self.output.weight = self.target_embedding.weight
         self.dropout = nn.Dropout(rate)
 
     def forward(
@@ -193,6 +200,9 @@ class Seq2Seq(nn.Module):
             source_ids: (B, M).  target_ids: (B, L), each begins with the begin token.
             source_mask: (B, M), ones, then zeros for padding; all 1 by default. Padding of the target comes after all
                 real tokens and cannot reach them.
+
+        Raises:
+            UserError: on a CPU, an id is outside its vocabulary.
         """
         state = self.start(source_ids, source_mask)
         embedded = self.dropout(self.target_embedding(target_ids))  # (B, L, E)
@@ -259,9 +269,9 @@ class Seq2Seq(nn.Module):
 
         return load_model(cls, Seq2SeqConfig, folder, seq2seq_shapes)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``config.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        save_model(self, folder, half)
 
 
 def _layers(

@@ -16,7 +16,7 @@ from d2lbert.config.translation import TransformerConfig
 from d2lbert.errors import UserError
 from d2lbert.outputs import DecoderOutput, EncoderOutput, TransformerOutput
 from d2lbert.torch.decoder import BlockCache, TransformerDecoder
-from d2lbert.torch.encoder import SinusoidalPositions, TransformerEncoder
+from d2lbert.torch.encoder import Embedding, SinusoidalPositions, TransformerEncoder
 from d2lbert.torch.folder import load_model, save_model
 
 
@@ -55,10 +55,10 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.target_embedding = nn.Embedding(config.target_vocab_size, config.hidden_size)
+        self.target_embedding = Embedding(config.target_vocab_size, config.hidden_size)
         self.source_embedding = self.target_embedding
         if not config.share_embeddings:
-            self.source_embedding = nn.Embedding(config.source_vocab_size, config.hidden_size)
+            self.source_embedding = Embedding(config.source_vocab_size, config.hidden_size)
         self.positions = SinusoidalPositions(
             config.hidden_size, config.max_position_embeddings, config.hidden_dropout_prob
         )
@@ -86,7 +86,7 @@ class Transformer(nn.Module):
             source_mask: (B, M).  target_mask: (B, L). 1 for a token and 0 for padding; all 1 by default.
 
         Raises:
-            UserError: a sequence is longer than the table of positions.
+            UserError: a sequence is longer than the table of positions, or (on a CPU) an id is outside its vocabulary.
         """
         encoded = self.encode(source_ids, source_mask, output_hidden_states, output_attentions)
         state = self._state(encoded.sequence, source_ids, source_mask)
@@ -127,7 +127,7 @@ class Transformer(nn.Module):
         x = self._embed(self.target_embedding, target_ids, state.caches[0].keys.shape[2])
         return self.decoder(x, state.caches, _keep(target_mask), state.source_mask, output_attentions)
 
-    def _embed(self, embedding: nn.Embedding, token_ids: Tensor, first: int = 0) -> Tensor:
+    def _embed(self, embedding: Embedding, token_ids: Tensor, first: int = 0) -> Tensor:
         """Embed ids (B, L) at positions from ``first`` on: (B, L, D)."""
         length, longest = first + token_ids.shape[1], self.config.max_position_embeddings
         if length > longest:
@@ -147,9 +147,9 @@ class Transformer(nn.Module):
 
         return load_model(cls, TransformerConfig, folder, transformer_shapes)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``."""
-        save_model(self, folder)
+    def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
+        """Write ``config.json`` and ``model.safetensors``; ``half`` stores 16 bits a number, half the size."""
+        save_model(self, folder, half)
 
 
 def _keep(mask: Tensor | None) -> Tensor | None:

@@ -26,7 +26,12 @@ from d2lbert.torch.generation import Decodable, beam_search
 from d2lbert.torch.runtime import best_device, place, seed_everything
 from d2lbert.torch.training.log import progress_bar
 from d2lbert.torch.training.losses import check_finite, check_weights
-from d2lbert.torch.training.optim import descend, inverse_square_root_decay, scale_rates
+from d2lbert.torch.training.optim import (
+    descend,
+    inverse_square_root_decay,
+    linear_warmup_and_decay,
+    scale_rates,
+)
 from d2lbert.torch.training.resuming import fingerprint_of_examples, load_checkpoint, save_checkpoint
 
 _EVALUATION_TOKENS = 4096
@@ -56,13 +61,24 @@ class SequenceTraining(Settings):
     steps: int = setting(1000, "steps of the optimiser", above=0)
     tokens: int = setting(2048, "positions of the targets in a batch, padding included", above=0)
     learning_rate: float = setting(1e-3, "highest learning rate, at the end of the warm-up", above=0)
-    warmup_steps: int = setting(200, "steps in which the rate rises; then it falls with their square root", above=0)
+    warmup_steps: int = setting(200, "steps in which the rate rises", above=0)
     label_smoothing: float = setting(
         0.1, "share of the probability that the loss asks to be spread over the vocabulary", at_least=0, below=1
     )
     clip: float = setting(1.0, "largest norm of the gradient", above=0)
     evaluate_every: int = setting(250, "steps between two looks at the dev set, each with a checkpoint", above=0)
     seed: int = setting(0, "of the order and of dropout", at_least=0, below=2**32)
+    decay: str = setting(
+        "root",
+        "how the rate falls after the warm-up: with the square root of the steps, or linearly to 0 at the last one",
+        one_of=("root", "linear"),
+    )
+
+    def rate_factor(self, step: int) -> float:
+        """Return the factor on the learning rate at a step, counted from 0."""
+        if self.decay == "linear":
+            return linear_warmup_and_decay(step, self.warmup_steps, self.steps)
+        return inverse_square_root_decay(step, self.warmup_steps)
 
 
 def train_sequences(
@@ -111,7 +127,7 @@ def train_sequences(
         while run.step < settings.steps:
             epoch, first = divmod(run.step, len(batches))
             for batch in islice(batches.epoch(epoch), first, first + settings.steps - run.step):
-                scale_rates(optimizer, inverse_square_root_decay(run.step, settings.warmup_steps))
+                scale_rates(optimizer, settings.rate_factor(run.step))
                 losses += train_step(model, batch, optimizer, settings, device)
                 run.step += 1
                 run.tokens += batch.num_tokens
@@ -189,8 +205,11 @@ def _tensors(batch: PairBatch, device: torch.device) -> list[Tensor]:
 
 
 def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
-    """Return what must be the same when a run is resumed. Only the number of steps may change."""
-    values = {name: value for name, value in asdict(settings).items() if name != "steps"}
+    """Return what must be the same when a run is resumed.
+
+    The number of steps may change, save where the learning rate falls towards the last one.
+    """
+    values = {name: value for name, value in asdict(settings).items() if name != "steps" or settings.decay == "linear"}
     return {**model.config.to_dict(), **values}
 
 

@@ -163,6 +163,12 @@ def write_folder(
     write_json(Path(folder) / CONFIG_FILE, {**config.to_dict(), **(fields or {})})
 
 
+def in_half(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays in float16. A number above 65,504 becomes infinite there, which :func:`write_tensors` refuses."""
+    with np.errstate(over="ignore"):
+        return {name: array.astype(np.float16) for name, array in tensors.items()}
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a JSON file atomically, such as ``config.json``."""
     write_text(path, json.dumps(values, indent=2) + "\n")

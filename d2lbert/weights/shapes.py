@@ -61,12 +61,11 @@ def transformer_shapes(config: TransformerConfig) -> Shapes:
 
 
 def seq2seq_shapes(config: Seq2SeqConfig) -> Shapes:
-    """Return the shapes of a recurrent encoder-decoder."""
+    """Return the shapes of a recurrent encoder-decoder; a shared table counts once, as the target's embeddings."""
     narrow, width = config.embedding_size, config.hidden_size
-    shapes: Shapes = {
-        "source_embedding.weight": (config.source_vocab_size, narrow),
-        "target_embedding.weight": (config.target_vocab_size, narrow),
-    }
+    shapes: Shapes = {"target_embedding.weight": (config.target_vocab_size, narrow)}
+    if not config.share_embeddings:
+        shapes["source_embedding.weight"] = (config.source_vocab_size, narrow)
     directions = ("", "_reverse") if config.bidirectional else ("",)
     one_way = width // len(directions)
     for layer in range(config.num_hidden_layers):
@@ -77,7 +76,10 @@ def seq2seq_shapes(config: Seq2SeqConfig) -> Shapes:
     if config.attention == "additive":
         shapes |= {f"attention.{name}.weight": (width, width) for name in ("query", "key")}
         shapes["attention.score.weight"] = (1, width)
-    return shapes | _linear("readout", 2 * width, narrow) | _linear("output", narrow, config.target_vocab_size)
+    shapes |= _linear("readout", 2 * width, narrow) | _linear("output", narrow, config.target_vocab_size)
+    if config.tie_word_embeddings:
+        del shapes["output.weight"]
+    return shapes
 
 
 def elmo_shapes(config: ElmoConfig) -> Shapes:

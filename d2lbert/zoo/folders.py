@@ -107,11 +107,16 @@ def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
 
     Raises:
         UserError: there are no public weights (others are never used instead), the package with them is not installed,
-            or they cannot be downloaded.
+            they are in a checkout only, or they cannot be downloaded.
     """
     if entry.source == "hub":
         return fetch_model(entry, weights)
     if entry.source == "book":
+        if _left_out(entry):
+            raise UserError(
+                f"{entry.label} is not in the installed package, since its licence ({entry.licence}) does not allow "
+                f"every use: run in a checkout of the book, which has it in data/{entry.folder}"
+            )
         return home() / entry.folder
     if entry.source == "none":
         raise UserError(
@@ -138,7 +143,14 @@ def describe_models() -> list[dict[str, Any]]:
     ]
 
 
+def _left_out(entry: ModelEntry) -> bool:
+    """Whether the package is installed and a model of the book was left out of it."""
+    return entry.checkout_only and not (home() / entry.folder).is_dir()
+
+
 def _where(entry: ModelEntry) -> str:
+    if _left_out(entry):
+        return "not installed"
     if entry.source == "hub":
         return "cache" if is_cached(entry) else "hub"
     if entry.source == "package":

@@ -55,6 +55,8 @@ class ModelEntry:
         sha256: file name -> digest, where it is known.
         megabytes: size of the weights; 0 where there are none.
         package, folder: for a Python package or the book: the package to install, and the folder of the weights.
+        checkout_only: of the book's own: it is in a checkout, but not in the installed package, since its licence does
+            not allow every use.
         reason, nearest: why there are no weights, and the label of the most similar entry.
         note: what a user should know.
         seen: data sets of the book that it met before: ``source``, the number of its ``pairs``, and which sets that
@@ -79,6 +81,7 @@ class ModelEntry:
     megabytes: int = 0
     package: str = ""
     folder: str = ""
+    checkout_only: bool = False
     reason: str = ""
     nearest: str = ""
     note: str = ""

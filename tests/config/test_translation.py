@@ -53,6 +53,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
             "hidden_dropout_prob is 1.0; it must be at least 0 and below 1",
         ),
         (Seq2SeqConfig, {"hidden_size": 7}, "hidden_size 7 cannot be halved for two directions"),
+        (Seq2SeqConfig, {"target_vocab_size": 9, "share_embeddings": True}, "share_embeddings wants one vocabulary"),
         (Seq2SeqConfig, {"attention": "some"}, "unknown attention 'some'"),
         (Seq2SeqConfig, {"target_vocab_size": 2}, "eos_token_id is 2, outside the vocabulary of 2"),
     ],

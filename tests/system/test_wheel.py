@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import d2lbert
+from d2lbert.zoo.table import entries
 
 PARTS = ("d2lbert", "data", "results", "pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT")
 PROGRAM = """
@@ -23,6 +25,10 @@ print(Path(d2lbert.__file__).parent.parent == Path.cwd() / "installed")
 print(notebook.results("finetuning/mrpc")["metrics"]["f1"]["n"])
 print(len(data.load("sst2", "dev")), d2lbert.zoo.locate("elmo-small").is_dir())
 print(d2lbert.get_model("minilm", "sst2")[0].labels)
+try:
+    d2lbert.get_model("minilm", "sick")
+except d2lbert.UserError as error:
+    print(error)
 """
 
 
@@ -53,4 +59,21 @@ def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, cwd=installed
     )
-    assert run.stdout.splitlines() == ["True", "3", "80 True", "('negative', 'positive')"], run.stderr
+    *lines, refused = run.stdout.splitlines()
+    assert lines == ["True", "3", "80 True", "('negative', 'positive')"], run.stderr
+    assert refused.startswith("minilm-sick is not in the installed package, since its licence (CC BY-NC-SA 3.0")
+
+
+def test_what_not_everybody_may_use_is_in_no_archive(installed: Path, root: Path) -> None:
+    kept = [entry.folder for entry in entries() if entry.checkout_only]
+    bundled = installed / "installed" / "d2lbert" / "data" / "_bundled"
+    assert len(kept) == 2
+    assert not [folder for folder in kept if (bundled / folder).exists()]
+    assert (bundled / "checkpoints" / "minilm-sst2").is_dir()
+    pruned = re.findall(r"^prune data/(.+)$", (root / "MANIFEST.in").read_text(), re.MULTILINE)
+    assert sorted(pruned) == sorted(kept)
+
+
+def test_the_wheel_is_small(installed: Path) -> None:
+    (wheel,) = installed.parent.glob("*.whl")
+    assert wheel.stat().st_size < 8.2e6

@@ -133,6 +133,30 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, change: dict[
         _train(_model("seq2seq"), replace(SETTINGS, **change), folder=tmp_path, resume=True)
 
 
+def test_a_rate_that_falls_to_nothing_at_the_last_step() -> None:
+    settings = replace(SETTINGS, decay="linear")
+    assert [settings.rate_factor(step) for step in (0, 3, 4, 8, 12)] == [0.25, 1, 1, 0.5, 0]
+    assert [SETTINGS.rate_factor(step) for step in (0, 3, 15)] == [0.25, 1, 0.5]
+    starts = []
+    for steps in (4, 8):  # four steps of warm-up, and four in which the rate falls
+        model = _model("seq2seq", dropout=0.0)
+        _train(model, replace(settings, steps=steps))
+        starts.append([value.clone() for value in model.parameters()])
+    again = _model("seq2seq", dropout=0.0)
+    _train(again, replace(SETTINGS, steps=4))
+    assert all(torch.equal(one, two) for one, two in zip(starts[0], again.parameters(), strict=True))
+    root = _model("seq2seq", dropout=0.0)
+    _train(root, replace(SETTINGS, steps=8))
+    assert not all(torch.equal(one, two) for one, two in zip(starts[1], root.parameters(), strict=True))
+
+
+def test_steps_may_change_only_where_the_rate_does_not_end_with_them(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, decay="linear")
+    _train(_model("seq2seq"), settings, folder=tmp_path)
+    with pytest.raises(UserError, match="of another run: steps was 12 and is now 16"):
+        _train(_model("seq2seq"), replace(settings, steps=16), folder=tmp_path, resume=True)
+
+
 def test_a_checkpoint_of_other_pairs_is_refused(tmp_path: Path) -> None:
     _train(_model("seq2seq"), folder=tmp_path)
     for train, dev, name in [(_pairs(70, 9), _pairs(20, 1), "train"), (_pairs(70, 0), _pairs(20, 9), "dev")]:
@@ -192,6 +216,7 @@ def test_what_cannot_be_resumed_is_one_line(tmp_path: Path) -> None:
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be above 0"),
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be at least 0 and below 1"),
         ({"seed": -1}, "seed is -1"),
+        ({"decay": "cosine"}, "unknown decay 'cosine'"),
     ],
 )
 def test_wrong_settings_are_one_line(change: dict[str, Any], message: str) -> None:

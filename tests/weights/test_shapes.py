@@ -65,6 +65,14 @@ MODELS: list[tuple[Callable[[Any], nn.Module], Callable[[Any], shapes.Shapes], A
             ("lstm", "additive", True, 2),
         )
     ),
+    *(
+        (Seq2Seq, shapes.seq2seq_shapes, Seq2SeqConfig(**{**SEQ2SEQ, **tables}))
+        for tables in (
+            {"tie_word_embeddings": True},
+            {"share_embeddings": True, "target_vocab_size": 31},
+            {"share_embeddings": True, "tie_word_embeddings": True, "target_vocab_size": 31},
+        )
+    ),
 ]
 
 

@@ -125,8 +125,6 @@ def test_a_folder_says_itself_which_tokenizer_it_has(hub: Hub, tmp_path: Path) -
     assert isinstance(get_model(str(tmp_path / "ours"))[1], WordPiece)
 
 
-def test_a_gpt_is_no_encoder(hub: Hub) -> None:
-    serve(hub, ENTRIES["gpt2_117m"])
-    quietly("gpt2_117m")
+def test_a_gpt_is_no_encoder_and_is_not_downloaded_to_say_so(hub: Hub) -> None:
     with pytest.raises(UserError, match="gpt2_117m is a GPT, which is no encoder: choose"):
         tokenizer_of_name("gpt2_117m")
