@@ -40,8 +40,6 @@ NOT_YET = {
     "attention",
     "self_attention",
     "seq2seq",
-    "transformer",
-    "translation",
     "elmo",
     "bert",
     "relatives",
