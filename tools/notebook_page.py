@@ -14,7 +14,9 @@ from contents import Place, place
 FOLDS = {
     "colab": "Setting up on Colab",
     "solution": "Show the solution",
+    "check": "Check your answer",
     "checks": "Checks",
+    "claims": "What the sentences above are held to",
     "mxnet": "The same in MXNet",
     "hide-input": "Show the code",
     "hide-cell": "Show the code",
