@@ -38,8 +38,6 @@ NOT_YET = {
     "tokenization",
     "word_vectors",
     "attention",
-    "self_attention",
-    "seq2seq",
     "transformer",
     "translation",
     "elmo",
