@@ -53,8 +53,8 @@ class AttentionView:
         tokens: the L tokens.
         weights: (layers, heads, L, L); a row asks, its columns answer.
         caption: what to see in it.
-        layer, head, asking: what is shown first, counted from 0 (the page counts layers and heads from 1); ``asking`` is
-            the position of a token.
+        layer, head, asking: what is shown first, counted from 0, although the page counts layers and heads from 1;
+            ``asking`` is the position of a token.
     """
 
     def __init__(
