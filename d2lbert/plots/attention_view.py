@@ -53,7 +53,8 @@ class AttentionView:
         tokens: the L tokens.
         weights: (layers, heads, L, L); a row asks, its columns answer.
         caption: what to see in it.
-        layer, head, asking: what is shown first; ``asking`` is the position of a token.
+        layer, head, asking: what is shown first, counted from 0, although the page counts layers and heads from 1;
+            ``asking`` is the position of a token.
     """
 
     def __init__(
@@ -93,5 +94,6 @@ class AttentionView:
 
 
 def _options(count: int, chosen: int) -> str:
+    """The script counts from 0, the reader from 1."""
     marks = [" selected" if number == chosen else "" for number in range(count)]
-    return "".join(f"<option{mark}>{number}</option>" for number, mark in enumerate(marks))
+    return "".join(f'<option value="{number}"{mark}>{number + 1}</option>' for number, mark in enumerate(marks))

@@ -38,8 +38,6 @@ NOT_YET = {
     "tokenization",
     "word_vectors",
     "attention",
-    "seq2seq",
-    "self_attention",
     "data",
     "pretraining",
     "gpt",

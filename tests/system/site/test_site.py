@@ -104,7 +104,7 @@ def test_attention_is_shown_for_the_word_that_is_pointed_at(driver: webdriver.Ch
         assert told.text.startswith("the looks at the (100 %)")
         driver.execute_script("arguments[0].focus()", driver.find_elements(By.CSS_SELECTOR, "button")[1])
         assert told.text.startswith("cat looks at cat (100 %)")
-        Select(driver.find_elements(By.CSS_SELECTOR, "select")[1]).select_by_visible_text("1")
+        Select(driver.find_elements(By.CSS_SELECTOR, "select")[1]).select_by_visible_text("2")
         assert told.text.startswith("cat looks at sat (100 %)")
 
 
