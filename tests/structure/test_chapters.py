@@ -53,7 +53,6 @@ NOT_YET = {
     "many_classes",
     "pair",
     "tagging",
-    "question_answering",
     "multiple_choice",
     "glue",
     "adapters",
