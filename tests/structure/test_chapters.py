@@ -54,7 +54,6 @@ NOT_YET = {
     "pair",
     "tagging",
     "multiple_choice",
-    "glue",
     "adapters",
 }
 
