@@ -46,10 +46,6 @@ NOT_YET = {
     "many_classes",
     "pair",
     "tagging",
-    "question_answering",
-    "multiple_choice",
-    "glue",
-    "adapters",
 }
 
 
