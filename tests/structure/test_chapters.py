@@ -35,7 +35,6 @@ PAGES = sorted((ROOT / "chapters").rglob("*.md"))
 DEEPER = "deeper_"  # what a first reader may skip: a page at the end of a part
 # Chapters that are still notes: they wait to become ones that the reader builds. The list only gets shorter.
 NOT_YET = {
-    "attention",
     "self_attention",
     "seq2seq",
     "transformer",
