@@ -1,8 +1,8 @@
 """One learned query reads the film reviews of SST-2: attention against the plain mean, on GloVe's vectors.
 
-Four readers that end in a linear layer: the mean of a sentence's vectors; the mean through a hidden layer, with as many
-weights as additive attention; attention with the dot product; attention with the additive score. All take the same steps
-with the same rate, and nothing is chosen on the dev sentences, which are scored once, at the end.
+Four readers that end in a linear layer: the mean of the vectors of a sentence; the mean through a hidden layer, with as
+many weights as additive attention; attention with the dot product; attention with the additive score. All take the same
+steps with the same rate. Nothing is chosen on the dev sentences, which are scored once, at the end.
 
     python -m benchmarks.attention.reviews    # needs D2LBERT_DATA or a network for the real sentences
 """
