@@ -179,8 +179,8 @@ def points(
         axis.annotate(label, (horizontal, vertical), xytext=(4, 3), textcoords="offset points", fontsize=8)
     for start, end in arrows:
         axis.annotate("", coordinates[end], coordinates[start], arrowprops={"arrowstyle": "->", "alpha": 0.5})
-    if groups:
-        axis.legend()
+    if groups:  # beneath the points, where it hides none of them
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=4)
     axis.set_xticks([])
     axis.set_yticks([])
     return Figure(figure, caption, alt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 
 mpl.use("Agg")
 
@@ -23,3 +24,15 @@ def test_every_kind_is_drawn() -> None:
     assert all(figure.png.startswith(b"\x89PNG") and len(figure.png) > 5000 for figure in figures)
     assert len({figure.png for figure in figures}) == 4
     assert not plt.get_fignums(), "a figure was left open"
+
+
+def test_legend_of_points_hides_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[plt.Figure] = []
+    monkeypatch.setattr("d2lbert.plots.charts.Figure", lambda figure, *texts: drawn.append(figure))
+    plots.points(np.eye(3)[:, :2], ["a", "b", "c"], groups=["x", "y", "z"], **TEXTS)
+    drawn[0].canvas.draw()
+    axis = drawn[0].axes[0]
+    legend = axis.get_legend()
+    plt.close(drawn[0])
+    assert legend is not None
+    assert legend.get_window_extent().y1 <= axis.get_window_extent().y0

@@ -35,9 +35,6 @@ PAGES = sorted((ROOT / "chapters").rglob("*.md"))
 DEEPER = "deeper_"  # what a first reader may skip: a page at the end of a part
 # Chapters that are still notes: they wait to become ones that the reader builds. The list only gets shorter.
 NOT_YET = {
-    "tokenization",
-    "word_vectors",
-    "attention",
     "data",
     "pretraining",
     "gpt",
