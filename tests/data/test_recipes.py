@@ -15,6 +15,7 @@ from d2lbert.tasks.table import NAMED
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTS = {start for one in _recipes().values() for start in one.starts}
+MEASURED: list[Start] = sorted((start for start in STARTS if start.measured), key=lambda start: start.measured)
 
 
 def _settings(stored: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def test_every_task_has_a_recipe() -> None:
     assert set(_recipes()) == set(NAMED)
 
 
-@pytest.mark.parametrize("start", sorted((s for s in STARTS if s.measured), key=lambda s: s.measured), ids=str)
+@pytest.mark.parametrize("start", MEASURED, ids=lambda start: start.measured)
 def test_a_start_of_ours_is_that_of_a_stored_run(start: Start) -> None:
     stored = json.loads((ROOT / "results" / f"{start.measured}.json").read_text(encoding="utf-8"))
     settings = _settings(stored)
