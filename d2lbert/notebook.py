@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from IPython.display import Markdown, display
 
 from d2lbert.data.published import published
+from d2lbert.data.recipes import recipe as find_recipe
 from d2lbert.data.registry import SampleDataWarning
 from d2lbert.errors import UserError
 from d2lbert.storage.places import home
@@ -114,6 +115,22 @@ def board(name: str, digits: int = 1) -> Markdown:
     """
     shown = published(name)
     return Markdown(f"**{shown.title}.** {shown.about}\n\n{table(shown.rows(), digits).data}")
+
+
+def recipe(task: str) -> Markdown:
+    """Show where to start when an encoder is fine-tuned for a task, what the letters say, and what a symptom means.
+
+    Raises:
+        UserError: there is no such task.
+    """
+    found = find_recipe(task)
+    starts = []
+    for one in found.starts:
+        row = {"encoder": one.encoder, "learning rate": one.rate, "batch": one.batch}
+        starts.append({**row, "epochs": one.epochs, "from": one.source})
+    symptoms = [{"you see": one.seen, "likely cause": one.cause, "what to try": one.cure} for one in found.symptoms]
+    head = f"**Recipe: {task.replace('_', ' ')}.**"
+    return Markdown(f"{head}\n\n{table(starts).data}\n\n{found.letters}\n\n{table(symptoms).data}")
 
 
 def seen_before(model: str) -> Markdown:

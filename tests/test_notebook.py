@@ -10,6 +10,7 @@ import pytest
 
 from d2lbert import UserError, notebook
 from d2lbert.data import SampleDataWarning
+from d2lbert.data.recipes import recipe
 
 
 def test_a_number_is_glued_in_the_format_of_myst(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,3 +100,13 @@ def test_a_published_table_is_shown_with_its_title() -> None:
     text = notebook.board("swag").data
     assert text.startswith("**SWAG.** Accuracy.")
     assert "| BERT-base | 81.6 |  |" in text
+
+
+def test_a_recipe_has_a_row_for_each_encoder_and_for_each_symptom() -> None:
+    shown = notebook.recipe("tagging").data
+    found = recipe("tagging")
+    assert shown.startswith("**Recipe: tagging.**")
+    assert shown.count("\n|") + shown.count("\n\n|") >= len(found.starts) + len(found.symptoms)
+    assert all(start.rate in shown for start in found.starts)
+    assert all(symptom.cure in shown for symptom in found.symptoms)
+    assert found.letters in shown
