@@ -45,7 +45,6 @@ NOT_YET = {
     "elmo",
     "bert",
     "relatives",
-    "data",
     "pretraining",
     "gpt",
     "scaling",
