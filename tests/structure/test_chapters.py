@@ -47,7 +47,6 @@ NOT_YET = {
     "relatives",
     "pretraining",
     "gpt",
-    "scaling",
     "classification",
     "many_classes",
     "pair",
