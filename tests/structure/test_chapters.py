@@ -45,8 +45,6 @@ NOT_YET = {
     "elmo",
     "bert",
     "relatives",
-    "pretraining",
-    "gpt",
     "classification",
     "many_classes",
     "pair",
