@@ -34,16 +34,7 @@ CHAPTERS = sorted((ROOT / "chapters").rglob("*.ipynb"))
 PAGES = sorted((ROOT / "chapters").rglob("*.md"))
 DEEPER = "deeper_"  # what a first reader may skip: a page at the end of a part
 # Chapters that are still notes: they wait to become ones that the reader builds. The list only gets shorter.
-NOT_YET = {
-    "data",
-    "pretraining",
-    "gpt",
-    "scaling",
-    "classification",
-    "many_classes",
-    "pair",
-    "tagging",
-}
+NOT_YET: set[str] = set()
 
 
 def _keys() -> set[str]:

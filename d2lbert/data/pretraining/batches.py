@@ -22,7 +22,7 @@ import numpy as np
 from d2lbert.config.settings import Settings, setting
 from d2lbert.data.batching import Batch, choose_rows
 from d2lbert.data.pretraining.masking import Masking, MaskingRates
-from d2lbert.data.pretraining.next_sentence import Pairs, plan_pairs, plan_texts
+from d2lbert.data.pretraining.next_sentence import NO_LABEL, Pairs, plan_pairs, plan_texts
 from d2lbert.data.pretraining.shards import TokenShards
 from d2lbert.errors import UserError
 from d2lbert.text import CLS, PAD, SEP
@@ -55,7 +55,7 @@ class PretrainingBatch:
     Fields:
         rows: the texts with their masks, in R rows.
         masked_positions: (P,) the positions of the chosen tokens: row times L plus column.
-        masked_ids: (P,) the original tokens at these positions.
+        masked_ids: (P,) the original tokens at these positions; in held-out batches -100 where none is hidden.
         next_labels: (N,) 0 where the second text follows the first, 1 where it does not, -100 where there is none.
     """
 
@@ -266,19 +266,31 @@ class TextData(ABC, Generic[AnyBatch]):
 class PretrainingData(TextData[PretrainingBatch]):
     """The batches from which BERT learns: some tokens are hidden, and labels tell whether one text follows the other.
 
-    Arguments are those of :class:`TextData`.
+    The split ``"dev"`` asks at ``[MASK]`` alone: a tenth of the chosen tokens stand in the input as they are, and a
+    model that copies them would look as if it had guessed.
+
+    Args:
+        shards, settings, split: as for :class:`TextData`.
+        ask_everywhere: ask held-out documents at all chosen tokens, as in training.
     """
 
     objectives = ("masked", "next_sentence")
 
-    def __init__(self, shards: TokenShards, settings: PretrainingSettings, split: str = "train") -> None:
+    def __init__(
+        self, shards: TokenShards, settings: PretrainingSettings, split: str = "train", ask_everywhere: bool = False
+    ) -> None:
         super().__init__(shards, settings, split)
         self._masking = Masking(shards.tokenizer(), settings.rates)
+        # Rates without [MASK] leave nothing else to ask.
+        self._asks_at_mask_alone = split == "dev" and settings.rates.masked > 0 and not ask_everywhere
 
     def _make_batch(self, texts: Texts, random: np.random.Generator) -> PretrainingBatch:
         masked = self._masking(texts.ids, random)
         rows, positions = self._rows(texts._replace(ids=masked.ids))
-        return PretrainingBatch(rows, positions[masked.positions], masked.targets, texts.labels)
+        targets = masked.targets
+        if self._asks_at_mask_alone:
+            targets = np.where(masked.ids[masked.positions] == self._masking.mask_id, targets, NO_LABEL)
+        return PretrainingBatch(rows, positions[masked.positions], targets, texts.labels)
 
 
 def _usable_documents(documents: np.ndarray) -> int:

@@ -63,6 +63,9 @@ class Masking:
         tokenizer: defines which ids are special (never chosen, never used as a replacement) and which continue a word.
         rates: how many tokens are chosen, and how they are hidden.
 
+    Fields:
+        mask_id: of ``[MASK]``.
+
     Raises:
         UserError: the vocabulary holds special tokens only.
     """
@@ -74,7 +77,7 @@ class Masking:
         self._ordinary[special] = False
         self._replacements = np.flatnonzero(self._ordinary)
         self._continues = np.array([piece.startswith("##") for piece in tokenizer.vocab])  # (V,)
-        self._mask_id = tokenizer.token_to_id[MASK]
+        self.mask_id = tokenizer.token_to_id[MASK]
         if not len(self._replacements):
             raise UserError("the vocabulary holds special tokens only: there is nothing to mask")
 
@@ -91,7 +94,7 @@ class Masking:
         targets = ids[positions]
         draws = random.random(len(positions), dtype=np.float32)
         new = targets.copy()
-        new[draws < rates.masked] = self._mask_id
+        new[draws < rates.masked] = self.mask_id
         replaced = np.flatnonzero(draws >= 1 - rates.replaced)
         new[replaced] = self._replacements[random.integers(len(self._replacements), size=len(replaced))]
         masked = ids.copy()

@@ -237,7 +237,8 @@ class Trainer:
         """Return losses and accuracies on held-out documents, always on the same batches with the same masks.
 
         Returns:
-            For each objective the mean loss in nats and the accuracy, a fraction; nothing without ``dev``.
+            For each objective the mean loss in nats and the accuracy, a fraction; nothing without ``dev``. Masked words
+            are counted at ``[MASK]`` alone (:class:`~d2lbert.data.pretraining.batches.PretrainingData`).
         """
         if self.dev is None:
             return {}

@@ -12,6 +12,7 @@ import pytest
 from d2lbert import UserError
 from d2lbert.data.pretraining.batches import Position, PretrainingBatch, PretrainingData, PretrainingSettings
 from d2lbert.data.pretraining.corpus import learn_vocabulary
+from d2lbert.data.pretraining.masking import MaskingRates
 from d2lbert.data.pretraining.next_sentence import NO_LABEL
 from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
 from d2lbert.text import WordPiece
@@ -226,3 +227,22 @@ def test_too_few_documents_are_refused_beforehand(
 def test_settings_that_cannot_be(change: dict[str, int]) -> None:
     with pytest.raises(UserError, match=f"pretraining: .*{next(iter(change))} is"):
         PretrainingSettings(**change)
+
+
+def test_held_out_batches_ask_at_mask_alone(shards: TokenShards) -> None:
+    mask = shards.tokenizer().token_to_id["[MASK]"]
+    kept = 0
+    for batch, _ in PretrainingData(shards, SETTINGS, "dev").epoch(0):
+        shown = batch.rows.token_ids.reshape(-1)[batch.masked_positions]
+        assert ((batch.masked_ids != NO_LABEL) == (shown == mask)).all()
+        kept += int((shown != mask).sum())
+    assert kept > 0, "some chosen tokens are not hidden"
+    for data in (PretrainingData(shards, SETTINGS), PretrainingData(shards, SETTINGS, "dev", ask_everywhere=True)):
+        for batch, _ in data.epoch(0):
+            assert (batch.masked_ids != NO_LABEL).all()
+
+
+def test_held_out_batches_without_mask_ask_everywhere(shards: TokenShards) -> None:
+    settings = dataclasses.replace(SETTINGS, rates=MaskingRates(masked=0.0, replaced=0.5))
+    for batch, _ in PretrainingData(shards, settings, "dev").epoch(0):
+        assert (batch.masked_ids != NO_LABEL).all()
