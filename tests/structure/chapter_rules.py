@@ -67,26 +67,6 @@ def prose_problems(notebook: nbformat.NotebookNode) -> list[str]:
     return problems + [f"result typed by hand: {found}" for found in typed_results(text)]
 
 
-def old_form_problems(notebook: nbformat.NotebookNode) -> list[str]:
-    """Length, cells and exercises of a chapter that is not yet one that its reader builds (reader_rules.py)."""
-    problems = []
-    text = "\n".join(prose(notebook))
-    if not 10 <= len([cell for cell in code(notebook) if not tags(cell) & {"solution", "check"}]) <= 25:
-        problems.append(f"{len(code(notebook))} code cells, not 10 to 25")
-    words = len(re.findall(r"[A-Za-z]{2,}|\b[aI]\b", re.sub(r"\$[^$]*\$", "", text)))
-    if not 1200 <= words <= 2700:
-        problems.append(f"{words} words, not 1,200 to 2,700")
-    exercises = len(re.findall(r"^\*\*(?:Exercise )?\d+\.", text, flags=re.MULTILINE))
-    coded = len([cell for cell in code(notebook) if "check" in tags(cell)])
-    folded = text.count("<details>")
-    if exercises < 4 or coded < 2 or coded + folded < exercises:
-        problems.append(f"{exercises} exercises, {coded} coded, {folded} folded solutions")
-    for section in ("Summary", "The same in MXNet"):
-        if not re.search(rf"^##.*{section}", text, flags=re.MULTILINE | re.IGNORECASE):
-            problems.append(f"no section {section!r}")
-    return problems
-
-
 def typed_results(text: str) -> list[str]:
     """Decimals and percentages in prose, but for mathematics, code, links, glue and what is quoted with a citation."""
     text = re.sub(r"```.*?```|\$\$.*?\$\$", " ", text, flags=re.DOTALL)
