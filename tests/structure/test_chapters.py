@@ -11,6 +11,7 @@ import yaml
 from chapter_rules import (
     KEPT,
     form_problems,
+    prose,
     prose_problems,
     reference_problems,
     typed_results,
@@ -69,6 +70,17 @@ def test_table_of_contents_names_every_chapter_once() -> None:
         str(path.relative_to(ROOT).with_suffix("")) for path in CHAPTERS + PAGES
     )
     assert len(files) == len(set(files))
+
+
+def test_every_part_has_a_project_with_a_rubric() -> None:
+    parts: dict[str, bool] = {}
+    for path in chapters(ROOT):
+        text = "\n".join(prose(nbformat.read(ROOT / path, as_version=4)))
+        part = place(ROOT, path).part
+        parts[part] = parts.get(part, False) or bool(
+            re.search(r"^## Project\n.*^\|.*\|$", text, re.DOTALL | re.MULTILINE)
+        )
+    assert all(parts.values()), [part for part, found in parts.items() if not found]
 
 
 @pytest.mark.parametrize("page", ["README.md", "index.md"])
