@@ -48,6 +48,9 @@ def build_site(runs: list[Run]) -> int:
             shutil.copytree(ROOT / name, source / name)
         else:
             shutil.copy2(ROOT / name, source / name)
+    for page in sorted((ROOT / "chapters" / "start").glob("*.md")):
+        (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
