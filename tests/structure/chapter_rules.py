@@ -79,6 +79,12 @@ def typed_results(text: str) -> list[str]:
     return found
 
 
+# MathJax would fetch an extension for these, and the site has none: the page would wait for ever.
+_EXTENSIONS = re.compile(
+    r"\\(boldsymbol|pmb|cancel|color|textcolor|colorbox|bbox|enclose|href|class|style|unicode|verb|ce|bra|ket|toggle)\b"
+)
+
+
 def reference_problems(notebook: nbformat.NotebookNode, path: Path, keys: set[str]) -> list[str]:
     """Links to files that are not there, citations that are not in references.bib, addresses of other machines."""
     problems = []
@@ -90,6 +96,7 @@ def reference_problems(notebook: nbformat.NotebookNode, path: Path, keys: set[st
         problems += [
             f"citation {key.strip()} is not in references.bib" for key in group.split(",") if key.strip() not in keys
         ]
+    problems += [f"MathJax here has no \\{name}" for name in _EXTENSIONS.findall(text)]
     everything = text + "\n".join(cell.source for cell in code(notebook))
     problems += [
         f"loads from {found}" for found in re.findall(r"https?://[^\s)]*(?:cdn|jsdelivr|unpkg)[^\s)]*", everything)

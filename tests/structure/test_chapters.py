@@ -130,6 +130,7 @@ def test_good_notebook_passes() -> None:
         ("We reach 93 % here.", "typed by hand: 93 %"),
         ("[next](nowhere.ipynb)", "nowhere.ipynb, which does not exist"),
         ("See {cite}`a2020,b2021`.", "citation b2021"),
+        ("The vector $\\boldsymbol\\beta$.", "MathJax here has no \\boldsymbol"),
         ("https://cdn.example.org/x.js", "loads from"),
         ("/".join(("see ", "root", "x")), "machine path"),
     ],
