@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
 from benchmarks import variable_length
@@ -93,19 +94,20 @@ def test_the_kernel_gets_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> No
     """On meta tensors PyTorch's own kernel checks what it is called with, and says the shape of what it returns."""
     calls = []
 
-    def checked(q: torch.Tensor, *rest: object) -> torch.Tensor:
-        tensors = [one.to("meta", torch.bfloat16) for one in (q, *rest[:2])]  # type: ignore[attr-defined]
-        q_ends, k_ends, longest_q, longest_k = rest[2:]
-        for part, ends, longest in ((q, q_ends, longest_q), (rest[0], k_ends, longest_k)):
-            assert ends.dtype == torch.int32  # type: ignore[attr-defined]
-            assert ends.is_contiguous()  # type: ignore[attr-defined]
-            assert (ends[0], ends[-1]) == (0, len(part))  # type: ignore[index, arg-type]
-            assert ends.diff().max() == longest  # type: ignore[attr-defined]
-            assert part.stride(-1) == 1  # type: ignore[attr-defined]
-        ends = [one.to("meta") for one in (q_ends, k_ends)]  # type: ignore[attr-defined]
-        assert varlen_attn(*tensors, *ends, longest_q, longest_k).shape == q.shape  # type: ignore[arg-type, union-attr]
+    def checked(
+        q: Tensor, k: Tensor, v: Tensor, q_ends: Tensor, k_ends: Tensor, longest_q: int, longest_k: int
+    ) -> Tensor:
+        for part, ends, longest in ((q, q_ends, longest_q), (k, k_ends, longest_k)):
+            assert ends.dtype == torch.int32
+            assert ends.is_contiguous()
+            assert (ends[0], ends[-1]) == (0, len(part))
+            assert ends.diff().max() == longest
+            assert part.stride(-1) == 1
+        tensors = [one.to("meta", torch.bfloat16) for one in (q, k, v)]
+        ends_of_both = [one.to("meta") for one in (q_ends, k_ends)]
+        assert varlen_attn(*tensors, *ends_of_both, longest_q, longest_k).shape == q.shape
         calls.append(len(q))
-        return attention_by_text(q, *rest)  # type: ignore[arg-type]
+        return attention_by_text(q, k, v, q_ends, k_ends, longest_q, longest_k)
 
     texts, model = _texts(), _model()
     use_variable_lengths(model)

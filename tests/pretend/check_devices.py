@@ -40,7 +40,8 @@ from d2lbert.data.translation import EncodedPair
 from d2lbert.tasks.table import named_task
 from d2lbert.text import Vocabulary, WordPiece, count_words
 from d2lbert.torch import heads
-from d2lbert.torch.adapters import add_adapters, merge_adapters
+from d2lbert.torch.adapters import adapted_layers, add_adapters, merge_adapters
+from d2lbert.torch.adapters.shared import SharedEncoder
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention, MultiHeadAttention
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.crf import LinearChainCrf
@@ -119,6 +120,21 @@ def adapters_case(device: torch.device) -> Any:
     found = [logits, *gradients(model, logits.square().sum())]
     merge_adapters(model)
     return [*found, model(rows)]
+
+
+def shared_adapters_case(device: torch.device) -> Any:
+    """Texts of two heads with adapters, and of one without, in one batch."""
+    shared = SharedEncoder(made(BertModel, BERT, device=device))
+    models = []
+    for number, head in enumerate((heads.BertForSequenceClassification, heads.BertForTokenClassification) * 2):
+        encoder = made(BertModel, BERT, device=torch.device("cpu"))
+        models.append(made(head, encoder, ("a", "b"), device=torch.device("cpu")))
+        if number < 3:
+            add_adapters(models[-1])
+            for layer in adapted_layers(models[-1]).values():
+                nn.init.normal_(layer.up, std=0.1)
+        shared.add(models[-1].to(device))
+    return shared.logits(pack(TOKENIZER.encode_batch(TEXTS)), models)
 
 
 def gpt_case(device: torch.device) -> Any:
@@ -297,6 +313,7 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     "dot-product attention": lambda device: attention_case(DotProductAttention, device),
     "multi-head attention": lambda device: attention_case(MultiHeadAttention, device),
     "adapters": adapters_case,
+    "adapters of one encoder": shared_adapters_case,
     "gpt": gpt_case,
     "transformer": lambda device: translator_case("transformer", device),
     "seq2seq": lambda device: translator_case("none gru", device),

@@ -137,20 +137,30 @@ class Server:
             )
         chunks = []
         try:
-            async with asyncio.timeout(self.settings.reading_seconds):
-                async for chunk in request.stream():
-                    taken += len(chunk)
-                    self._bytes += len(chunk)
-                    if taken > limit:
-                        raise RefusalError(413, f"a body above {limit:,} bytes: send less", {"Connection": "close"})
-                    if self._bytes > self.settings.waiting_bytes:
-                        raise RefusalError(503, "too many requests are in memory: try again", {"Retry-After": "1"})
-                    chunks.append(chunk)
+            async for chunk in self._chunks(request):
+                taken += len(chunk)
+                self._bytes += len(chunk)
+                if taken > limit:
+                    raise RefusalError(413, f"a body above {limit:,} bytes: send less", {"Connection": "close"})
+                if self._bytes > self.settings.waiting_bytes:
+                    raise RefusalError(503, "too many requests are in memory: try again", {"Retry-After": "1"})
+                chunks.append(chunk)
             yield b"".join(chunks)
-        except TimeoutError:
-            raise RefusalError(408, "the body did not arrive in time", {"Connection": "close"}) from None
         finally:
             self._bytes -= taken
+
+    async def _chunks(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the parts of a body as they arrive.
+
+        Raises:
+            RefusalError: they do not arrive in time.
+        """
+        try:
+            async with asyncio.timeout(self.settings.reading_seconds):
+                async for chunk in request.stream():
+                    yield chunk
+        except TimeoutError:
+            raise RefusalError(408, "the body did not arrive in time", {"Connection": "close"}) from None
 
     def gauges(self) -> None:
         """Set the gauges to what is true now."""

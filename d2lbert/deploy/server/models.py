@@ -12,7 +12,7 @@ import numpy as np
 
 from d2lbert.data.batching import pack
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.models import tokenizer_of
+from d2lbert.models import get_model, tokenizer_of
 from d2lbert.tasks.base import Input, Task
 from d2lbert.tasks.table import NamedTask, named_task
 from d2lbert.text import Tokenizer
@@ -57,12 +57,17 @@ class ServedModel:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A text that is ready to be computed, with the model that it is for."""
+    """A text that is ready to be computed, with the model that it is for.
+
+    Fields:
+        warning: what the client should know of the answer; "" where there is nothing.
+    """
 
     model: ServedModel
     task: Task
     examples: list[Any]
     inputs: list[Input]
+    warning: str = ""
 
     @property
     def tokens(self) -> int:
@@ -131,11 +136,13 @@ class Models:
         examples = named.of_texts([text], seconds, served.head.labels)
         task = named.of_model(served.head.labels, getattr(served.head, "null_threshold", None))
         positions = served.head.bert.config.max_position_embeddings
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about texts that are cut; nobody reads them here
-            inputs = task.inputs(examples, served.tokenizer, min(named.max_length, positions))
+        length = min(named.max_length, positions)
+        with warnings.catch_warnings(record=True) as told:  # a task warns where it cuts a text
+            warnings.simplefilter("always")
+            inputs = task.inputs(examples, served.tokenizer, length)
         check_lengths(served.head, inputs)
-        return Prepared(served, task, examples, inputs)
+        warning = f"the text was cut after {length} tokens; what follows was not read" if told else ""
+        return Prepared(served, task, examples, inputs, warning)
 
     def example(self, name: str) -> Prepared:
         """Return a text that the model can answer, to try it.
@@ -152,10 +159,11 @@ class Models:
         folder = locate(source)
         kind = head_class(folder / CONFIG_FILE)
         if is_adapter_folder(folder):
-            base = encoder_folder(folder).resolve()
             head = load_adapters(kind, folder)
-            encoder = self._encoders.get(base) or SharedEncoder(_without_adapters(head))
-            self._encoders[base] = encoder
+            base = encoder_folder(folder).resolve()
+            if base not in self._encoders:
+                self._encoders[base] = SharedEncoder(get_model(str(base))[0])
+            encoder = self._encoders[base]
         else:
             head = kind.from_pretrained(folder)
             encoder = SharedEncoder(head.bert)
@@ -189,25 +197,8 @@ def _predict_together(encoder: SharedEncoder, prepared: Sequence[Prepared]) -> l
         check_outputs(one.inputs, outputs)
         (prediction,) = one.task.predictions(one.examples, one.inputs, outputs)
         beside = {name: getattr(one.examples[0], name) for name in _WITH_ANSWER if hasattr(one.examples[0], name)}
-        answers.append({**beside, **prediction})
+        answers.append({**beside, **prediction, **({"warning": one.warning} if one.warning else {})})
     return answers
-
-
-def _without_adapters(head: BertWithHead) -> Any:
-    """Return the encoder of a head as it was before it was adapted, in memory of its own but for its weights."""
-    from copy import copy, deepcopy
-
-    from torch import nn
-
-    from d2lbert.torch.adapters.layer import adapted_layers
-
-    weights = {id(parameter): parameter for parameter in head.bert.parameters()}
-    bert = deepcopy(head.bert, dict(weights))  # the copy shares its parameters
-    for name, layer in adapted_layers(head).items():
-        linear = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-        linear.weight, linear.bias = copy(layer.weight), layer.bias
-        bert.set_submodule(name, linear)
-    return bert
 
 
 def _tasks_of(source: str, head: BertWithHead) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ Shape legend: R rows, L length of a row, N texts, D hidden size, I inputs of a l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
@@ -21,8 +21,8 @@ from torch.nn import functional
 
 from d2lbert.errors import UserError
 from d2lbert.torch.adapters.layer import adapted_layers
-from d2lbert.torch.bert import attention_mask, first_positions
-from d2lbert.torch.runtime import place, to_tensors
+from d2lbert.torch.bert import attention_mask
+from d2lbert.torch.runtime import place, to_device, to_tensors
 
 if TYPE_CHECKING:
     from d2lbert.data.batching import Batch
@@ -108,27 +108,32 @@ class SharedEncoder:
             batch: N texts, packed or padded.
             heads: N, the head of each text; each has been added.
         """
-        rows = to_tensors(batch, place(self.bert))
+        device = place(self.bert)
+        rows = to_tensors(batch, device)
         distinct = list(dict.fromkeys(heads))
         owners = np.array([distinct.index(head) for head in heads])  # (N,)
-        self._routes.groups = _groups(distinct, _owner_of_tokens(batch, owners).ravel())
+        self._routes.groups = _groups(distinct, _owner_of_tokens(batch, owners).ravel(), device)
         sequence = self.bert.encoder(self.bert.embed(rows), attention_mask(rows)).sequence  # (R, L, D)
         flat = sequence.flatten(0, 1)  # (R L, D)
-        starts = first_positions(rows)  # (N,)
-        found: list[np.ndarray | None] = [None] * len(heads)
+        found: dict[int, np.ndarray] = {}
         for index, head in enumerate(distinct):
             texts = np.flatnonzero(owners == index)
             self._routes.groups = [(head, None)]
-            if head.uses_pooler:
-                pooled = self.bert.pool(flat[starts[torch.from_numpy(texts)]])  # (n, D) of n texts of this head
-                results = list(head.logits_of(pooled).float().cpu().numpy())
-            else:
-                spans = [slice(int(starts[text]), int(starts[text]) + int(batch.lengths[text])) for text in texts]
-                tokens = head.logits_of(torch.cat([flat[span] for span in spans]))  # (tokens, C)
-                results = np.split(tokens.float().cpu().numpy(), np.cumsum([s.stop - s.start for s in spans])[:-1])
-            for text, result in zip(texts, results, strict=True):
-                found[text] = result
-        return cast(list[np.ndarray], found)
+            found |= zip(texts.tolist(), self._logits_of_head(head, flat, batch, texts), strict=True)
+        return [found[text] for text in range(len(heads))]
+
+    def _logits_of_head(
+        self, head: BertWithHead, flat: Tensor, batch: Batch, texts: np.ndarray
+    ) -> Iterable[np.ndarray]:
+        """Return the logits of some texts of a batch, all of one head, from the vectors (R L, D) of all tokens."""
+        starts = batch.starts[texts] @ [batch.token_ids.shape[1], 1]  # row times L plus column
+        if head.uses_pooler:
+            pooled = self.bert.pool(flat[to_device(starts, flat.device)])  # (n, D) of n texts
+            return head.logits_of(pooled).float().cpu().numpy()
+        lengths = batch.lengths[texts]
+        positions = np.concatenate([np.arange(*span) for span in zip(starts, starts + lengths, strict=True)])
+        tokens = head.logits_of(flat[to_device(positions, flat.device)])  # (tokens, C)
+        return np.split(tokens.float().cpu().numpy(), np.cumsum(lengths)[:-1])
 
 
 def _owner_of_tokens(batch: Batch, owners: np.ndarray) -> np.ndarray:
@@ -139,7 +144,10 @@ def _owner_of_tokens(batch: Batch, owners: np.ndarray) -> np.ndarray:
     return np.take_along_axis(table, batch.sequence_ids, axis=1)
 
 
-def _groups(heads: Sequence[nn.Module], owners: np.ndarray) -> list[tuple[nn.Module, Tensor | None]]:
+def _groups(
+    heads: Sequence[nn.Module], owners: np.ndarray, device: torch.device
+) -> list[tuple[nn.Module, Tensor | None]]:
+    """Return for each head the positions of its tokens, from the index of the head of every token."""
     if len(heads) == 1:  # padding gets the update too: nobody reads it
         return [(heads[0], None)]
-    return [(head, torch.from_numpy(np.flatnonzero(owners == index))) for index, head in enumerate(heads)]
+    return [(head, to_device(np.flatnonzero(owners == index), device)) for index, head in enumerate(heads)]

@@ -116,6 +116,13 @@ def test_what_cannot_be_answered_is_refused(models: Models, content: dict[str, A
     assert "\n" not in str(refused.value)
 
 
+def test_a_text_that_is_cut_is_answered_with_a_warning(models: Models) -> None:
+    whole, cut = ({"text": "word " * count, "model": "mood"} for count in (126, 127))
+    assert "warning" not in predict([models.prepare(whole)])[0]
+    answer = predict([models.prepare(cut)])[0]
+    assert answer["warning"] == "the text was cut after 128 tokens; what follows was not read"
+
+
 def test_one_model_needs_no_name(folders: dict[str, str]) -> None:
     models = Models({"only": folders["mood"]})
     assert models.prepare({"text": "a"}).model.name == "only"
