@@ -19,36 +19,39 @@ TEXT = {"text": "a warm and funny film", "model": "mood"}
 
 
 class _Stuck:
-    """A model that computes only when it may."""
+    """A model that computes only when it may, and remembers what it was given."""
 
     def __init__(self) -> None:
-        self.open = threading.Event()
+        self.open, self.texts = threading.Event(), list[str]()
 
     def __call__(self, prepared: Sequence[Any]) -> list[dict[str, Any]]:
+        self.texts += [one.examples[0].text for one in prepared]
         assert self.open.wait(60)
         return predict(prepared)
 
 
 def test_a_full_queue_says_when_to_come_back(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = _Stuck()
-    server = Server(models, ServerSettings(queue_tokens=8, batch_tokens=8, deadline_seconds=30.0))
+    server = Server(models, ServerSettings(queue_tokens=8, batch_tokens=8, deadline_seconds=60.0))
     monkeypatch.setattr(server.batcher, "_compute", stuck)
     answers: list[int] = []
     with TestClient(make_app(server)) as client:
-        threads = []
-        for tokens in (6, 8):  # the first is computed, the second waits
-            threads.append(
-                threading.Thread(target=lambda: answers.append(client.post("/invocations", json=TEXT).status_code))
-            )
-            threads[-1].start()
-            _until(lambda waits=tokens == 8: (server.batcher.waiting_tokens > 0) == waits and server.batcher.alive)
-        _until(lambda: server.batcher.waiting_tokens == 7)
+
+        def ask() -> threading.Thread:
+            thread = threading.Thread(target=lambda: answers.append(client.post("/invocations", json=TEXT).status_code))
+            thread.start()
+            return thread
+
+        threads = [ask()]
+        _until(lambda: stuck.texts)  # the first is being computed
+        threads.append(ask())
+        _until(lambda: server.batcher.waiting_tokens == 7)  # the second waits
         refused = client.post("/invocations", json=TEXT)
         is_refusal(refused, 429, "too many texts are waiting")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         stuck.open.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
     assert answers == [200, 200]
 
 
@@ -61,15 +64,18 @@ def _until(true: Any) -> None:
 
 
 def test_what_takes_too_long_is_told_and_not_computed(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    stuck, computed = _Stuck(), []
-    server = Server(models, ServerSettings(deadline_seconds=0.3))
-    monkeypatch.setattr(server.batcher, "_compute", lambda prepared: [computed.append(1), *stuck(prepared)][1:])
+    stuck = _Stuck()
+    server = Server(models, ServerSettings(deadline_seconds=1.0))
+    monkeypatch.setattr(server.batcher, "_compute", stuck)
     with TestClient(make_app(server)) as client:
-        for _ in range(3):
-            is_refusal(client.post("/invocations", json=TEXT), 504, "no answer within 0.3 s")
+        for text in ("first", "second", "third"):
+            refused = client.post("/invocations", json={"text": text, "model": "mood"})
+            is_refusal(refused, 504, "no answer within 1 s")
         stuck.open.set()
-        _until(lambda: client.post("/invocations", json=TEXT).status_code == 200)
-    assert len(computed) == 2, "the first, which had begun, and the last; the two that waited were dropped"
+        _until(lambda: client.post("/invocations", json={"text": "last", "model": "mood"}).status_code == 200)
+    assert stuck.texts[0] == "first", "it had begun"
+    assert "last" in stuck.texts
+    assert not {"second", "third"} & set(stuck.texts), "nobody waited for them any more"
 
 
 def test_too_much_in_memory_is_refused(models: Models) -> None:
