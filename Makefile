@@ -23,7 +23,7 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m pytest -q tests/structure
 
 test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator: what forgets to move a tensor fails without a GPU
-	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_devices.py
+	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_models.py tests/pretend/check_loops.py
 	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
 
 gpu: .venv/ready  ## on a machine with a GPU: how much of it pretraining uses, then every chapter at its full size; writes results/

@@ -10,6 +10,7 @@ import nbformat
 from chapter_rules import code, prose, tags
 from contents import Place
 
+DEEPER = "deeper_"  # what a first reader may skip: a page at the end of a part
 FOLDED = {"hide-input", "hide-cell", "remove-cell", "remove-input"}
 KINDS = ("by hand", "predict, then run", "build", "find the bug", "investigate")
 _WIDTH = 80
@@ -22,17 +23,43 @@ def visible(cell: nbformat.NotebookNode) -> bool:
     return not tags(cell) & FOLDED
 
 
+def reader_problems(
+    notebook: nbformat.NotebookNode, path: Path, root: Path, order: list[Path], here: Place
+) -> list[str]:
+    """All that is wrong with a chapter, or with a page that a first reader may skip (``deeper_*``)."""
+    problems = neighbour_problems(notebook, path, root, here) + width_problems(notebook)
+    if path.stem.startswith(DEEPER):
+        return problems
+    return (
+        problems
+        + opening_problems(notebook, path, root, order)
+        + code_problems(notebook)
+        + claim_problems(notebook)
+        + size_problems(notebook)
+        + question_problems(notebook)
+        + exercise_problems(notebook)
+    )
+
+
+def shown_lines(notebook: nbformat.NotebookNode) -> list[str]:
+    """The lines of code that the page shows before anything is unfolded."""
+    return [line for cell in code(notebook) if visible(cell) for line in cell.source.splitlines()]
+
+
+def width_problems(notebook: nbformat.NotebookNode) -> list[str]:
+    """Visible lines of code that a page would cut off."""
+    wide = [line for line in shown_lines(notebook) if len(line) > _WIDTH]
+    return [f"wider than {_WIDTH} columns: {line.strip()[:50]}" for line in wide]
+
+
 def code_problems(notebook: nbformat.NotebookNode) -> list[str]:
-    """How wide and how long the visible code is; what must be folded."""
+    """How long the visible code is; what must be folded."""
     problems = []
-    shown = [cell for cell in code(notebook) if visible(cell)]
-    wide = [line for cell in shown for line in cell.source.splitlines() if len(line) > _WIDTH]
-    problems += [f"wider than {_WIDTH} columns: {line.strip()[:50]}" for line in wide]
-    lines = [line for cell in shown if not tags(cell) & {"check", "bug"} for line in cell.source.splitlines()]
-    if len(lines) > _LINES:
-        problems.append(f"{len(lines)} visible lines of code, not at most {_LINES}")
+    lines = len(shown_lines(notebook))
+    if lines > _LINES:
+        problems.append(f"{lines} visible lines of code, not at most {_LINES}")
     for cell in code(notebook):
-        for kind in ("checks", "mxnet", "claims"):
+        for kind in ("check", "checks", "mxnet", "claims"):
             if kind in tags(cell) and visible(cell):
                 problems.append(f"a cell tagged {kind} is not folded")
         imports = re.search(
@@ -134,7 +161,7 @@ def size_problems(notebook: nbformat.NotebookNode) -> list[str]:
     words = len(re.findall(r"[A-Za-z]{2,}|\b[aI]\b", re.sub(r"\$[^$]*\$", "", text)))
     if not 1200 <= words <= 2700:
         problems.append(f"{words} words before the exercises, not 1,200 to 2,700")
-    shown = [cell for cell in code(notebook) if visible(cell) and "bug" not in tags(cell) and "check" not in tags(cell)]
+    shown = [cell for cell in code(notebook) if visible(cell) and "bug" not in tags(cell)]
     if not 8 <= len(shown) <= 25:
         problems.append(f"{len(shown)} visible code cells, not 8 to 25")
     return problems

@@ -19,20 +19,11 @@ from chapter_rules import (
 from colab_cell import SOURCE, TAGS
 from contents import chapters, place
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from reader_rules import (
-    claim_problems,
-    code_problems,
-    exercise_problems,
-    neighbour_problems,
-    opening_problems,
-    question_problems,
-    size_problems,
-)
+from reader_rules import reader_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").rglob("*.ipynb"))
 PAGES = sorted((ROOT / "chapters").rglob("*.md"))
-DEEPER = "deeper_"  # what a first reader may skip: a page at the end of a part
 
 
 def _keys() -> set[str]:
@@ -44,23 +35,8 @@ def test_chapter(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     problems = form_problems(notebook) + prose_problems(notebook) + reference_problems(notebook, path, _keys())
-    assert not problems + _reader_problems(notebook, path)
-
-
-def _reader_problems(notebook: nbformat.NotebookNode, path: Path) -> list[str]:
     here = place(ROOT, path.relative_to(ROOT))
-    problems = neighbour_problems(notebook, path, ROOT, here)
-    if path.stem.startswith(DEEPER):
-        return problems
-    return (
-        problems
-        + opening_problems(notebook, path, ROOT, chapters(ROOT))
-        + code_problems(notebook)
-        + claim_problems(notebook)
-        + size_problems(notebook)
-        + question_problems(notebook)
-        + exercise_problems(notebook)
-    )
+    assert not problems + reader_problems(notebook, path, ROOT, chapters(ROOT), here)
 
 
 def test_table_of_contents_names_every_chapter_once() -> None:

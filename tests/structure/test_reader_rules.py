@@ -8,15 +8,7 @@ import nbformat
 import pytest
 from contents import Place, chapters, place
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from reader_rules import (
-    claim_problems,
-    code_problems,
-    exercise_problems,
-    neighbour_problems,
-    opening_problems,
-    question_problems,
-    size_problems,
-)
+from reader_rules import claim_problems, reader_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "chapters" / "middle.ipynb"
@@ -49,16 +41,8 @@ def _good() -> nbformat.NotebookNode:
     )
 
 
-def _problems(notebook: nbformat.NotebookNode) -> list[str]:
-    return (
-        opening_problems(notebook, PATH, ROOT, ORDER)
-        + neighbour_problems(notebook, PATH, ROOT, HERE)
-        + code_problems(notebook)
-        + claim_problems(notebook)
-        + size_problems(notebook)
-        + question_problems(notebook)
-        + exercise_problems(notebook)
-    )
+def _problems(notebook: nbformat.NotebookNode, path: Path = PATH) -> list[str]:
+    return reader_problems(notebook, path, ROOT, ORDER, HERE)
 
 
 def test_good_chapter_passes() -> None:
@@ -97,6 +81,7 @@ def test_rule_sees_bad_prose(old: str, new: str, problem: str) -> None:
         ("x = '" + "a" * 80 + "'", [], "wider than 80 columns"),
         ("x = 1\n" * 200, [], "visible lines of code"),
         ("assert x", ["checks"], "tagged checks is not folded"),
+        ("assert x", ["check"], "tagged check is not folded"),
         ("import mxnet as mx", ["hide-input"], "not tagged mxnet"),
         ("import mxnet as mx", ["hide-input", "mxnet"], "more than one cell tagged mxnet"),
         ("y = 1", ["bug"], "1 exercises to find a bug, 2 cells"),
@@ -113,6 +98,13 @@ def test_rule_sees_what_is_not_there(name: str, problem: str) -> None:
     notebook = _good()
     notebook.cells = [cell for cell in notebook.cells if name not in cell.metadata.get("tags", [])]
     assert any(problem in found for found in _problems(notebook))
+
+
+def test_a_deeper_page_needs_only_lines_that_fit() -> None:
+    page = new_notebook(cells=[new_markdown_cell("# Deeper"), new_code_cell("x = 1")])
+    assert not _problems(page, PATH.with_stem("deeper_one"))
+    page.cells.append(new_code_cell("x = '" + "a" * 80 + "'"))
+    assert any("wider than 80" in found for found in _problems(page, PATH.with_stem("deeper_one")))
 
 
 def test_a_claim_may_be_about_a_caption() -> None:

@@ -1,4 +1,4 @@
-"""Models and loops on the pretend accelerator, in a process of their own: see ``tests/pretend/check_devices.py``."""
+"""Models and loops on the pretend accelerator, in a process of their own: see ``tests/pretend``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 
+CHECKS = ["tests/pretend/check_models.py", "tests/pretend/check_loops.py"]
+
+
 def test_models_and_loops_run_on_an_accelerator(root: Path) -> None:
     paths = [str(root / "tests" / "pretend"), os.environ.get("PYTHONPATH", "")]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/pretend/check_devices.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *CHECKS],
         cwd=root,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         capture_output=True,

@@ -1,0 +1,80 @@
+"""The smallest models that run on the pretend accelerator, and what compares them with the processor's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from d2lbert.config import (
+    BertConfig,
+    ElmoConfig,
+    Seq2SeqConfig,
+    TransformerConfig,
+)
+from d2lbert.text import WordPiece
+from d2lbert.torch.elmo import Elmo
+from d2lbert.torch.seq2seq import Seq2Seq
+from d2lbert.torch.transformer import Transformer
+
+V = 24
+BLOCK = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrs"])
+BERT = BertConfig(vocab_size=V, max_position_embeddings=32, **BLOCK)
+TEXTS = ["a b c", "d", "e f g h i", "j k"]
+
+
+def made(kind: Callable[..., nn.Module], *arguments: Any, device: torch.device, **options: Any) -> Any:
+    """A model with the weights of seed 0, on a device."""
+    torch.manual_seed(0)
+    return kind(*arguments, **options).eval().to(device)
+
+
+def ids(device: torch.device, rows: int = 3, length: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids (rows, length) and their mask, padded at the right."""
+    numbers = torch.arange(rows * length).reshape(rows, length) % (V - 6) + 5
+    mask = (torch.arange(length) < length - torch.arange(rows).unsqueeze(1)).long()
+    return (numbers * mask).to(device), mask.to(device)
+
+
+def gradients(model: nn.Module, loss: torch.Tensor) -> list[torch.Tensor]:
+    """The gradient of every parameter that the loss depends on."""
+    loss.backward()
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def translator(kind: str, device: torch.device) -> Any:
+    if kind == "transformer":
+        sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+        return made(Transformer, TransformerConfig(V, V, 8, **sizes), device=device)
+    attention, cell = kind.split()
+    return made(Seq2Seq, Seq2SeqConfig(V, V, 8, embedding_size=8, attention=attention, cell=cell), device=device)
+
+
+def elmo(device: torch.device) -> Any:
+    config = ElmoConfig(
+        char_embedding_size=4, filters=((1, 8), (2, 8)), max_characters=8, projection_size=6, hidden_size=8
+    )
+    return made(Elmo, config, device=device)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Numbers, texts, and tensors of any device are equal, however they are nested."""
+    if isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(found.detach().cpu(), expected.detach(), rtol=1e-5, atol=1e-6, equal_nan=True)
+    elif isinstance(expected, np.ndarray):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    elif isinstance(expected, dict):
+        assert_same([*found.items()], [*expected.items()])
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    else:
+        assert found == expected
