@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 CHECKS = ["tests/pretend/check_models.py", "tests/pretend/check_loops.py"]
 
 
