@@ -18,6 +18,7 @@ import typer
 
 from d2lbert.commands.data import fetch_data, list_data
 from d2lbert.commands.doctor import doctor
+from d2lbert.commands.export import export
 from d2lbert.commands.finetune import finetune
 from d2lbert.commands.inspect import inspect
 from d2lbert.commands.models import list_models
@@ -49,6 +50,7 @@ app.command()(finetune)
 app.command()(evaluate)
 app.command()(predict)
 app.command()(inspect)
+app.command()(export)
 app.command()(serve)
 app.command()(doctor)
 app.command("models")(list_models)

@@ -25,6 +25,7 @@ _OPTIONAL = {
     "sklearn": ("scores of classification", "d2lbert[eval]"),
     "scipy": ("scores of similarity", "d2lbert[eval]"),
     "pyarrow": ("Parquet files", "d2lbert[parquet]"),
+    "onnxruntime": ("graphs of ONNX", "d2lbert[deploy]"),
 }
 _GIB = 2**30
 _ENOUGH = 4 * _GIB  # of memory, and of room for downloads

@@ -19,6 +19,7 @@ from d2lbert.commands.fill_mask import FILL_MASK, fill_mask
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.rows import check_file_to_write, json_line, note, readable_row, write_rows
 from d2lbert.data.readers.tables import Columns
+from d2lbert.deploy.formats import PROGRAM_FILE
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
 from d2lbert.tasks.table import NAMED, named_task
@@ -56,7 +57,7 @@ def evaluate(
     from d2lbert.zoo.folders import local_folder
 
     trained, tokenizer = load_trained(task, model)
-    task_object, length = task_of(task, trained), input_length(task, max_length, trained.bert)
+    task_object, length = task_of(task, trained), input_length(task, max_length, trained)
     examples = read_examples(task, data_set, split, format, columns, task_object.labels)
     device = best_device()
     scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
@@ -128,7 +129,7 @@ def _answers(
     from d2lbert.torch.training.evaluation import predict as predict_examples
 
     trained, tokenizer = load_trained(task, model)
-    named, length, device = named_task(task), input_length(task, max_length, trained.bert), best_device()
+    named, length, device = named_task(task), input_length(task, max_length, trained), best_device()
     if data_set is None:
         examples = named.of_texts(texts, pairs, trained.labels)
     else:
@@ -178,17 +179,25 @@ def _short(text: str) -> str:
 
 
 def load_trained(task: str, model: str) -> tuple[Any, Tokenizer]:
-    """Load a fine-tuned model and its tokenizer, and check that they fit.
+    """Load a fine-tuned model, of PyTorch or exported, and its tokenizer, and check that they fit.
 
     Raises:
         UserError: there is no such folder, or it holds no model of the task.
     """
     from d2lbert.models import tokenizer_of
+    from d2lbert.weights.folder import ONNX_FILE
     from d2lbert.zoo.folders import locate
 
     folder = locate(model)
-    trained = head_of(task).from_pretrained(folder)
-    return trained, tokenizer_of(folder, trained.bert.config)
+    if (folder / PROGRAM_FILE).is_file():
+        raise UserError(f"{folder} is for torch.export.load: name the model that it was made of, or one in ONNX")
+    if (folder / ONNX_FILE).is_file():
+        from d2lbert.deploy.exported import ExportedModel
+
+        trained: Any = ExportedModel.from_folder(folder, head_of(task))
+    else:
+        trained = head_of(task).from_pretrained(folder)
+    return trained, tokenizer_of(folder, trained.config)
 
 
 def head_of(task: str) -> Any:
@@ -203,13 +212,13 @@ def task_of(task: str, trained: Any) -> TaskProtocol:
     return named_task(task).of_model(trained.labels, getattr(trained, "null_threshold", None))
 
 
-def input_length(task: str, requested: int | None, encoder: Any) -> int:
-    """Return the longest input in tokens: as requested, or else the task's default, as far as the encoder allows.
+def input_length(task: str, requested: int | None, model: Any) -> int:
+    """Return the longest input in tokens: as requested, or else the task's default, as far as the model allows.
 
     Raises:
-        UserError: the encoder does not take so many.
+        UserError: the model does not take so many.
     """
-    positions = int(encoder.config.max_position_embeddings)
+    positions = int(model.config.max_position_embeddings)
     if requested is None:
         return min(named_task(task).max_length, positions)
     if not 3 <= requested <= positions:

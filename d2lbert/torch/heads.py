@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor, nn
 
+from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
 from d2lbert.storage.files import read_json
@@ -47,6 +48,11 @@ class BertWithHead(nn.Module):
         self.dropout: nn.Module = nn.Dropout(bert.config.hidden_dropout_prob)
         self.classifier = nn.Linear(bert.config.hidden_size, len(self.labels))
         initialize(self.classifier, bert.config.initializer_range)
+
+    @property
+    def config(self) -> BertConfig:
+        """The configuration of the encoder."""
+        return self.bert.config
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:

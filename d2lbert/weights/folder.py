@@ -21,6 +21,7 @@ from d2lbert.weights.header import WEIGHTS_FILE, TensorInfo, read_bfloat16, read
 from d2lbert.weights.header import canonical_name as canonical_name  # its name for others
 
 CONFIG_FILE = "config.json"
+ONNX_FILE = "model.onnx"  # the graph of an exported model, which takes the place of the weights
 OPTIONS_FILE = "options.json"  # of an ELMo, in place of config.json
 # A block of BERT, ALBERT and DistilBERT, in Hugging Face's names.
 _IN_BLOCK = re.compile(r"(encoder\.layer|encoder\.albert_layer_groups|transformer\.layer)\.")

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from d2lbert.data.batching import pack
+from d2lbert.data.batching import Batch
+from d2lbert.deploy.exported import ExportedModel
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.models import get_model, tokenizer_of
 from d2lbert.tasks.base import Input, Task
@@ -19,10 +20,10 @@ from d2lbert.text import Tokenizer
 from d2lbert.torch.adapters import load_adapters
 from d2lbert.torch.adapters.shared import SharedEncoder
 from d2lbert.torch.heads import BertWithHead, head_class
-from d2lbert.torch.runtime import best_device
-from d2lbert.torch.training.evaluation import check_lengths, check_outputs
+from d2lbert.torch.runtime import best_device, to_tensors
+from d2lbert.torch.training.evaluation import by_text, check_lengths, check_outputs, collate
 from d2lbert.weights.adapters import is_adapter_folder
-from d2lbert.weights.folder import CONFIG_FILE
+from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE
 from d2lbert.zoo.folders import encoder_folder, find_model, local_folder, locate
 
 # What a request may say about a text. "question" and "context" are other names for what question answering reads.
@@ -50,8 +51,8 @@ class ServedModel:
     name: str
     source: str
     tasks: tuple[str, ...]
-    head: BertWithHead
-    encoder: SharedEncoder
+    head: BertWithHead | ExportedModel
+    encoder: SharedEncoder | ExportedEncoder
     tokenizer: Tokenizer
 
 
@@ -135,7 +136,7 @@ class Models:
         _check_seconds(name, named, seconds)
         examples = named.of_texts([text], seconds, served.head.labels)
         task = named.of_model(served.head.labels, getattr(served.head, "null_threshold", None))
-        positions = served.head.bert.config.max_position_embeddings
+        positions = served.head.config.max_position_embeddings
         length = min(named.max_length, positions)
         with warnings.catch_warnings(record=True) as told:  # a task warns where it cuts a text
             warnings.simplefilter("always")
@@ -158,6 +159,10 @@ class Models:
     def _load(self, name: str, source: str) -> ServedModel:
         folder = locate(source)
         kind = head_class(folder / CONFIG_FILE)
+        if (folder / ONNX_FILE).is_file():
+            exported = ExportedModel.from_folder(folder, kind)
+            tasks, tokenizer = _tasks_of(source, kind, exported.labels), tokenizer_of(folder, exported.config)
+            return ServedModel(name, source, tasks, exported, ExportedEncoder(exported), tokenizer)
         if is_adapter_folder(folder):
             head = load_adapters(kind, folder)
             base = encoder_folder(folder).resolve()
@@ -167,10 +172,26 @@ class Models:
         else:
             head = kind.from_pretrained(folder)
             encoder = SharedEncoder(head.bert)
-        tokenizer = tokenizer_of(folder, head.bert.config)
+        tokenizer = tokenizer_of(folder, head.config)
         encoder.bert.to(best_device())
         encoder.add(head.to(best_device()))
-        return ServedModel(name, source, _tasks_of(source, head), head, encoder, tokenizer)
+        return ServedModel(name, source, _tasks_of(source, kind, head.labels), head, encoder, tokenizer)
+
+
+class ExportedEncoder:
+    """An exported model in the place of an encoder. It shares no batch with other models.
+
+    Args:
+        model: with its own head.
+    """
+
+    def __init__(self, model: ExportedModel) -> None:
+        self.model = model
+        self.packed = model.packed
+
+    def logits(self, batch: Batch, heads: Sequence[Any]) -> list[np.ndarray]:
+        """Return the logits of each text of a batch; ``heads`` are all the model's own."""
+        return by_text(self.model(to_tensors(batch)), batch)
 
 
 def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
@@ -187,10 +208,11 @@ def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
     return answers
 
 
-def _predict_together(encoder: SharedEncoder, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
+def _predict_together(encoder: Any, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
     encodings = [encoding for one in prepared for item in one.inputs for encoding in item.encodings]
     heads = [one.model.head for one in prepared for item in one.inputs for _ in item.encodings]
-    logits = iter(encoder.logits(pack(encodings, pad_id=prepared[0].model.tokenizer.pad_id), heads))
+    batch = collate(encodings, prepared[0].model.tokenizer, encoder.packed)
+    logits = iter(encoder.logits(batch, heads))
     answers = []
     for one in prepared:
         outputs = [np.concatenate([next(logits) for _ in item.encodings]) for item in one.inputs]
@@ -201,13 +223,13 @@ def _predict_together(encoder: SharedEncoder, prepared: Sequence[Prepared]) -> l
     return answers
 
 
-def _tasks_of(source: str, head: BertWithHead) -> tuple[str, ...]:
+def _tasks_of(source: str, kind: type[BertWithHead], labels: Sequence[str]) -> tuple[str, ...]:
     """Return what a model can do: as the zoo says, or what its head allows. One output for a text is a similarity."""
     known = "" if local_folder(source) else find_model(source).task
     if known:
         return (known,)
-    tasks = _TASKS[type(head).__name__]
-    return ("pair",) if len(head.labels) == 1 and "pair" in tasks else tasks
+    tasks = _TASKS[kind.__name__]
+    return ("pair",) if len(labels) == 1 and "pair" in tasks else tasks
 
 
 def _check_fields(content: Mapping[str, Any]) -> None:

@@ -74,6 +74,8 @@ class SharedEncoder:
         bert: the encoder as it is without adapters.
     """
 
+    packed = True  # it takes rows of several texts
+
     def __init__(self, bert: BertModel) -> None:
         self.bert = bert.eval()
         self.bert.requires_grad_(False)

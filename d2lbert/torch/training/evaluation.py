@@ -46,19 +46,24 @@ def compute_outputs(
     model.eval()
     check_lengths(model, inputs)
     device = place(model, device)
+    packed = getattr(model, "packed", True)  # an exported graph may take one text to a row alone
     texts = [encoding for item in inputs for encoding in item.encodings]
     outputs: list[np.ndarray] = []
     for start in range(0, len(texts), batch_size):
-        batch = collate(texts[start : start + batch_size], tokenizer)
-        logits = model(to_tensors(batch, device)).float()
-        if logits.dim() == 2:  # (N, C)
-            outputs += list(logits.cpu().numpy())
-        else:  # (B, L, C)
-            outputs += np.split(by_token(logits, batch).cpu().numpy(), np.cumsum(batch.lengths)[:-1])
+        batch = collate(texts[start : start + batch_size], tokenizer, packed)
+        outputs += by_text(model(to_tensors(batch, device)), batch)
     remaining = iter(outputs)
     logits_of_inputs = [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
     check_outputs(inputs, logits_of_inputs)
     return logits_of_inputs
+
+
+def by_text(logits: torch.Tensor, batch: Batch) -> list[np.ndarray]:
+    """Return the logits of each text: (C,) from (N, C), or (length, C) from those of tokens, (B, L, C)."""
+    logits = logits.float()
+    if logits.dim() == 2:
+        return list(logits.cpu().numpy())
+    return np.split(by_token(logits, batch).cpu().numpy(), np.cumsum(batch.lengths)[:-1])
 
 
 def check_outputs(inputs: Sequence[Input], outputs: Sequence[np.ndarray]) -> None:
@@ -163,10 +168,10 @@ def check_lengths(model: nn.Module, inputs: Sequence[Input]) -> None:
     Raises:
         UserError: there is such a text.
     """
-    encoder = getattr(model, "bert", None)
+    config = getattr(model, "config", None)
     longest = max((len(encoding) for item in inputs for encoding in item.encodings), default=0)
-    if encoder is not None and longest > encoder.config.max_position_embeddings:
-        positions = encoder.config.max_position_embeddings
+    if config is not None and longest > config.max_position_embeddings:
+        positions = config.max_position_embeddings
         raise UserError(
             f"a text of {longest} tokens, but the model has {positions} positions: give a smaller max_length"
         )

@@ -1,0 +1,147 @@
+"""Write a fine-tuned model for other engines: a program of PyTorch, or ONNX in float32 or int8.
+
+The written folder is a model folder: the graph beside ``config.json`` and the files of the tokenizer. What can be
+read there needs no code of this project; :class:`~d2lbert.deploy.exported.ExportedModel` reads it, too.
+
+Source: ONNX, Open Neural Network Exchange, operators of opset 20; ``torch.export``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from d2lbert.deploy.formats import FORMATS, PROGRAM_FILE, require
+from d2lbert.deploy.graphs import OUTPUT, Graph, graph_of
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.models import tokenizer_of
+from d2lbert.storage.claims import claimed, publish
+from d2lbert.torch.heads import BertWithHead, head_class
+from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE, write_json
+from d2lbert.zoo.folders import locate
+
+if TYPE_CHECKING:
+    from d2lbert.text import Tokenizer
+
+# The first with GELU and LayerNormalization as operators of their own. Newer ones run in fewer engines.
+OPSET = 20
+
+
+def export(source: str, out: str | Path, format: str = "onnx", packed: bool = False) -> Path:
+    """Write a fine-tuned model in a format, as a new folder.
+
+    Args:
+        source: a folder, or a name of the zoo such as ``minilm-sst2``; adapters are merged into their encoder.
+        out: the new folder.
+        format: one of :data:`~d2lbert.deploy.formats.FORMATS`. ``onnx-int8`` has weights and products of 8 bits: see
+            :func:`~d2lbert.deploy.quantize.quantize`.
+        packed: take rows of several texts each, instead of one text to a row.
+
+    Returns:
+        the file of the graph.
+
+    Raises:
+        UserError: there is no such format or model, the model has no head, the folder is not new or empty, or a package
+            is missing.
+    """
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    model, tokenizer = load(source)
+    graph = graph_of(model, packed)
+    with claimed(out) as folder:
+        publish(folder, lambda staging: _write(graph, tokenizer, format, staging))
+    return folder / (PROGRAM_FILE if format == "torch" else ONNX_FILE)
+
+
+def load(source: str) -> tuple[BertWithHead, Tokenizer]:
+    """Load a fine-tuned model of any head, and its tokenizer.
+
+    Raises:
+        UserError: there is no such model, or its ``config.json`` names no head.
+    """
+    folder = locate(source)
+    model = head_class(folder / CONFIG_FILE).from_pretrained(folder)
+    return model, tokenizer_of(folder, model.config)
+
+
+def _write(graph: Graph, tokenizer: Tokenizer, format: str, folder: Path) -> None:
+    if format == "torch":
+        torch.export.save(to_program(graph), folder / PROGRAM_FILE)
+    else:
+        write_onnx(to_onnx(graph), folder / ONNX_FILE)
+    if format == "onnx-int8":
+        from d2lbert.deploy.quantize import quantize
+
+        quantize(folder / ONNX_FILE, folder / ONNX_FILE)
+    tokenizer.save_pretrained(folder)
+    model = graph.model
+    write_json(folder / CONFIG_FILE, {**model.config.to_dict(), **model.config_fields()})
+
+
+def to_program(graph: Graph) -> torch.export.ExportedProgram:
+    """Return the operations of a graph as PyTorch lists them. Batch and length stay free."""
+    with torch.no_grad():
+        return torch.export.export(graph, graph.example(), dynamic_shapes=graph.axes(), strict=False)
+
+
+def to_onnx(graph: Graph) -> Any:
+    """Return a graph as a ``ModelProto`` of ONNX, whose axes are named batch, length and, of packed rows, texts.
+
+    Raises:
+        UserError: a package is missing.
+    """
+    require("onnx", "onnxscript")
+    with torch.no_grad(), _quiet():
+        program = torch.onnx.export(
+            graph,
+            graph.example(),
+            dynamic_shapes=graph.axes(),
+            input_names=graph.inputs,
+            output_names=[OUTPUT],
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
+    for node in proto.graph.node:  # where in which file the operation was called: of no use elsewhere, and private
+        del node.metadata_props[:]
+        node.doc_string = ""
+    return proto
+
+
+def write_onnx(proto: Any, path: Path) -> None:
+    """Write a ``ModelProto`` to a file.
+
+    Raises:
+        UserError: it has more than 2 GB, the most that one file of ONNX holds.
+    """
+    import onnx
+    from google.protobuf.message import EncodeError
+
+    try:
+        onnx.save(proto, path)
+    except (EncodeError, ValueError):
+        raise UserError(f"{path.name} would have over 2 GB, the most that ONNX holds: use --format torch") from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what the exporter says of itself: operators of packages that are not here, names that it merges."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*The axis name.*")
+            warnings.filterwarnings("ignore", category=FutureWarning)
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(before)

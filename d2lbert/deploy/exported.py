@@ -1,0 +1,87 @@
+"""A model that was exported to ONNX, run by ONNX Runtime in place of a head of PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from d2lbert.deploy.formats import require
+from d2lbert.deploy.graphs import COLUMNS, OUTPUT, arguments, texts_of
+from d2lbert.errors import UserError
+from d2lbert.outputs import Rows
+from d2lbert.storage.files import read_json
+from d2lbert.torch.heads import BertWithHead, head_class
+from d2lbert.torch.relatives import encoder_class
+from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE
+
+
+class ExportedModel(nn.Module):
+    """An ONNX graph with the interface of the head that it was exported from.
+
+    Args:
+        path: the file of the graph.
+        config: of the encoder.
+        labels: the names of the C outputs.
+        threads: how many to compute with; None for as many as PyTorch uses.
+
+    Attributes:
+        packed: whether the graph takes rows of several texts.
+
+    Raises:
+        UserError: the file is damaged, has another number of outputs, or a package is missing.
+    """
+
+    def __init__(self, path: Path, config: Any, labels: list[str], threads: int | None = None) -> None:
+        super().__init__()
+        require("onnxruntime")
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or torch.get_num_threads()
+        try:
+            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors share no base class but this
+            reason = str(error)[:100]
+            raise UserError(f"{path} is no graph that ONNX Runtime can run ({reason}): export it again") from None
+        self.config = config
+        self.labels = tuple(labels)
+        self.null_threshold: float | None = None
+        outputs = self.session.get_outputs()[0].shape[-1]
+        if outputs != len(labels):
+            raise UserError(f"{path} has {outputs} outputs, but its config.json names {len(labels)}: export it again")
+        self.inputs = tuple(one.name for one in self.session.get_inputs())
+        self.packed = "sequence_ids" in self.inputs
+
+    @classmethod
+    def from_folder(
+        cls, folder: str | Path, head: type[BertWithHead] | None = None, threads: int | None = None
+    ) -> Self:
+        """Load what ``d2lbert export`` has written.
+
+        Args:
+            head: which must have been exported; by default the one that ``config.json`` names.
+            threads: as above.
+
+        Raises:
+            UserError: a file is missing or damaged, or is of another head.
+        """
+        path = Path(folder) / CONFIG_FILE
+        content = read_json(path)
+        head = head or head_class(path)
+        config = encoder_class(str(content.get("model_type", "bert"))).config_class.from_json(path)
+        model = cls(Path(folder) / ONNX_FILE, config, head.read_labels(path, {}), threads)
+        model.null_threshold = content.get("null_threshold")
+        return model
+
+    def forward(self, rows: Rows[Tensor]) -> Tensor:
+        """Return logits: (N, C), or (B, L, C) of a head that scores tokens.
+
+        Args:
+            rows: packed ones if the graph takes these, else padded ones.
+        """
+        inputs = {name: tensor.cpu().numpy() for name, tensor in arguments(rows, self.inputs).items()}
+        logits = torch.from_numpy(self.session.run([OUTPUT], inputs)[0])
+        return texts_of(logits, rows) if COLUMNS in self.inputs else logits

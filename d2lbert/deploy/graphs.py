@@ -1,0 +1,149 @@
+"""The computation that is exported: a fine-tuned model as a function of plain tensors, without choices on the way.
+
+An exporter follows the tensors once and writes down every operation. So a graph must not look at their values; what
+:class:`~d2lbert.torch.BertModel` decides while it runs, such as how many texts the fullest row has, is an input here.
+
+Shape legend: B rows of a batch, L length of a row, W texts of the fullest row, D hidden size, C labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from d2lbert.errors import UserError
+from d2lbert.outputs import Rows
+from d2lbert.torch.bert import attention_mask, group_by_row
+from d2lbert.torch.heads import BertWithHead
+
+# Inputs of a graph for padded rows, under the names that other programs use.
+PADDED = ("input_ids", "attention_mask", "token_type_ids")
+# Inputs of a graph for packed rows. A head that scores texts needs the columns of their first tokens, too.
+PACKED = ("input_ids", "token_type_ids", "position_ids", "sequence_ids")
+COLUMNS = "columns"
+OUTPUT = "logits"
+_EXAMPLE = (2, 7, 3)  # B, L, W of the batch that the exporter follows; none is 0 or 1, which it would take for fixed
+
+
+class Graph(nn.Module):
+    """A model with its head, and how it is called.
+
+    Args:
+        model: in evaluation mode.
+
+    Attributes:
+        inputs: the names of the inputs, in the order of the arguments of ``forward``; integers, (B, L) each, but
+            ``columns``, (B, W).
+        positions: the most tokens of a text.
+    """
+
+    inputs: tuple[str, ...] = PADDED
+
+    def __init__(self, model: BertWithHead) -> None:
+        super().__init__()
+        self.model = model
+        self.positions = int(model.config.max_position_embeddings)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        """Return logits, (B, C) or, of a head that scores tokens, (B, L, C). In the mask 1 is a token, 0 padding."""
+        rows = Rows(input_ids, token_type_ids, attention_mask)
+        if not self.model.uses_pooler:
+            return self.logits_of_tokens(rows)
+        first = torch.zeros_like(input_ids[:, :1])  # a text begins in column 0
+        return self.logits_of_texts(rows, first).squeeze(1)  # (B, 1, C) -> (B, C)
+
+    def logits_of_tokens(self, rows: Rows[Tensor]) -> Tensor:
+        """Return logits (B, L, C)."""
+        bert = self.model.bert
+        return self.model.logits_of(bert.encoder(bert.embed(rows), attention_mask(rows)).sequence)
+
+    def logits_of_texts(self, rows: Rows[Tensor], columns: Tensor) -> Tensor:
+        """Return logits (B, W, C) of the texts whose first tokens are in these columns (B, W)."""
+        bert = self.model.bert
+        first = bert.encoder.forward_at(bert.embed(rows), attention_mask(rows), columns)  # (B, W, D)
+        return self.model.logits_of(bert.pool(first))
+
+    def example(self) -> tuple[Tensor, ...]:
+        """Return arguments of ``forward``."""
+        batch, length, texts = _EXAMPLE
+        ids = torch.ones(batch, length, dtype=torch.int64)
+        made = {name: ids if name in ("input_ids", "attention_mask", "sequence_ids") else ids * 0 for name in PACKED}
+        made |= {"attention_mask": ids, COLUMNS: torch.zeros(batch, texts, dtype=torch.int64)}
+        return tuple(made[name].clone() for name in self.inputs)
+
+    def axes(self) -> tuple[dict[int, torch.export.Dim], ...]:
+        """Return for each argument the axes that are free, by their names."""
+        batch, texts = torch.export.Dim("batch"), torch.export.Dim("texts")
+        # A packed row may be longer than a text.
+        length = torch.export.Dim("length", max=None if "position_ids" in self.inputs else self.positions)
+        return tuple({0: batch, 1: texts if name == COLUMNS else length} for name in self.inputs)
+
+
+class PackedTokens(Graph):
+    """A head that scores tokens, over rows of several texts each."""
+
+    inputs = PACKED
+
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor, sequence_ids: Tensor
+    ) -> Tensor:
+        """Return logits (B, L, C). The arguments are the fields of :class:`~d2lbert.outputs.Rows`."""
+        return self.logits_of_tokens(Rows(input_ids, token_type_ids, None, position_ids, sequence_ids))
+
+
+class PackedTexts(Graph):
+    """A head that scores texts, over rows of several texts each."""
+
+    inputs = (*PACKED, COLUMNS)
+
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor, sequence_ids: Tensor, columns: Tensor
+    ) -> Tensor:
+        """Return logits (B, W, C) of the texts that begin in these columns (B, W)."""
+        rows = Rows(input_ids, token_type_ids, None, position_ids, sequence_ids)
+        return self.logits_of_texts(rows, columns)
+
+
+def graph_of(model: nn.Module, packed: bool = False) -> Graph:
+    """Return the graph of a fine-tuned model.
+
+    Args:
+        packed: for rows of several texts, as :func:`d2lbert.data.batching.pack` makes them.
+
+    Raises:
+        UserError: the model has no head.
+    """
+    if not isinstance(model, BertWithHead):
+        kind = type(model).__name__
+        raise UserError(f"a {kind} has no head to export: fine-tune it first, or name a fine-tuned model")
+    if not packed:
+        return Graph(model).eval()
+    return (PackedTexts if model.uses_pooler else PackedTokens)(model).eval()
+
+
+def arguments(rows: Rows[Tensor], names: Sequence[str]) -> dict[str, Tensor]:
+    """Return the inputs of a graph, by name, for a batch: packed rows for a packed graph, padded ones for the other."""
+    zeros = torch.zeros_like(rows.token_ids)
+    fields: dict[str, Any] = {
+        "input_ids": rows.token_ids,
+        "token_type_ids": zeros if rows.segment_ids is None else rows.segment_ids,
+        "attention_mask": zeros + 1 if rows.mask is None else rows.mask,
+        "position_ids": rows.position_ids,
+        "sequence_ids": rows.sequence_ids,
+    }
+    if COLUMNS in names:
+        assert rows.starts is not None
+        row, column = rows.starts.T  # (N,) each
+        fields[COLUMNS], _ = group_by_row(row, column, len(rows.token_ids))
+    return {name: fields[name].to(torch.int64) for name in names}
+
+
+def texts_of(logits: Tensor, rows: Rows[Tensor]) -> Tensor:
+    """Return the logits (N, C) of the texts of packed rows, from (B, W, C)."""
+    assert rows.starts is not None
+    row, column = rows.starts.T  # (N,) each
+    _, slot = group_by_row(row, column, len(rows.token_ids))
+    return logits[row, slot]

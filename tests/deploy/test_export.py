@@ -1,0 +1,164 @@
+"""Exported graphs equal the model for any batch and any length, in the exporter's formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from export_support import LONGEST, V, make_model
+from torch import Tensor
+
+from d2lbert import UserError
+from d2lbert.deploy import export as module
+from d2lbert.deploy.export import export, load, to_onnx, to_program
+from d2lbert.deploy.graphs import COLUMNS, Graph, graph_of
+
+SHAPES = 200
+KINDS = [
+    ("bert", "texts", False),
+    ("bert", "texts", True),
+    ("bert", "tokens", False),
+    ("bert", "answers", True),
+    ("albert", "texts", False),
+    ("distilbert", "tokens", True),
+]
+
+
+def random_inputs(graph: Graph, seed: int) -> tuple[Tensor, ...]:
+    """A batch of any size and length whose rows hold two texts (packed), or one and padding."""
+    generator = torch.Generator().manual_seed(seed)
+    rows, length = (int(torch.randint(1, most, (), generator=generator)) for most in (7, LONGEST + 1))
+    shape = rows, length
+    first = torch.randint(1, length + 1, (rows, 1), generator=generator)  # tokens of the first text
+    place = torch.arange(length).expand(shape)
+    made = {
+        "input_ids": torch.randint(0, V, shape, generator=generator),
+        "attention_mask": (place < first).long(),
+        "token_type_ids": torch.randint(0, 2, shape, generator=generator),
+        "position_ids": torch.where(place < first, place, place - first),
+        "sequence_ids": torch.where(place < first, 1, 2),
+        COLUMNS: torch.cat([torch.zeros_like(first), first.clamp(max=length - 1)], dim=1),
+    }
+    return tuple(made[name] for name in graph.inputs)
+
+
+def assert_equal_over_shapes(graph: Graph, run: Callable[..., np.ndarray]) -> None:
+    shapes = set()
+    for seed in range(SHAPES):
+        inputs = random_inputs(graph, seed)
+        shapes.add(tuple(inputs[0].shape))
+        with torch.no_grad():
+            right = graph(*inputs).numpy()
+        found = run(*inputs)
+        if "attention_mask" in graph.inputs and not graph.model.uses_pooler:  # nobody reads the logits of padding
+            keep = inputs[1].numpy() > 0
+            right, found = right[keep], found[keep]
+        np.testing.assert_allclose(found, right, atol=2e-5, rtol=2e-5)
+    assert len(shapes) > 80
+    assert {1, LONGEST} <= {length for _, length in shapes}
+
+
+@pytest.mark.parametrize(("encoder", "head", "packed"), KINDS)
+def test_onnx_equals_the_model_over_random_shapes(encoder: str, head: str, packed: bool) -> None:
+    graph = graph_of(make_model(encoder, head), packed)
+    proto = to_onnx(graph)
+    onnx.checker.check_model(proto, full_check=True)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    taken = {one.name for one in session.get_inputs()}  # an input that the encoder has no use for is left out
+
+    def run(*inputs: Tensor) -> np.ndarray:
+        fed = {name: tensor.numpy() for name, tensor in zip(graph.inputs, inputs, strict=True) if name in taken}
+        return session.run(None, fed)[0]
+
+    assert_equal_over_shapes(graph, run)
+
+
+@pytest.mark.parametrize(("encoder", "head", "packed"), KINDS)
+def test_a_program_equals_the_model_over_random_shapes(encoder: str, head: str, packed: bool, tmp_path: Path) -> None:
+    graph = graph_of(make_model(encoder, head), packed)
+    torch.export.save(to_program(graph), tmp_path / "model.pt2")
+    program = torch.export.load(tmp_path / "model.pt2").module()
+    assert_equal_over_shapes(graph, lambda *inputs: program(*inputs).detach().numpy())
+
+
+def test_a_wrong_mask_would_be_noticed() -> None:
+    """The comparison above can fail: a graph that ignores its mask differs."""
+    graph = graph_of(make_model("bert", "texts"))
+
+    def careless(ids: Tensor, mask: Tensor, segments: Tensor) -> Any:
+        return graph(ids, torch.ones_like(mask), segments).detach().numpy()
+
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        assert_equal_over_shapes(graph, careless)
+
+
+def test_a_graph_says_its_axes_and_nothing_of_this_machine() -> None:
+    proto = to_onnx(graph_of(make_model("bert", "texts"), packed=True))
+    shapes = {
+        one.name: [axis.dim_param or axis.dim_value for axis in one.type.tensor_type.shape.dim]
+        for one in [*proto.graph.input, *proto.graph.output]
+    }
+    assert shapes["input_ids"] == ["batch", "length"]
+    assert shapes["columns"] == ["batch", "texts"]
+    assert shapes["logits"] == ["batch", "texts", 3]
+    assert str(Path(module.__file__).parent).encode() not in proto.SerializeToString()
+    assert b"graphs.py" not in proto.SerializeToString()
+
+
+@pytest.mark.parametrize("format", ["torch", "onnx", "onnx-int8"])
+def test_a_folder_has_the_graph_and_what_a_reader_needs(folder: Path, format: str, tmp_path: Path) -> None:
+    file = export(str(folder), tmp_path / "out", format)
+    graph = "model.pt2" if format == "torch" else "model.onnx"
+    assert file == tmp_path / "out" / graph
+    assert {path.name for path in file.parent.iterdir()} == {graph, "config.json", "vocab.txt", "tokenizer_config.json"}
+    assert json.loads((file.parent / "config.json").read_text()) == json.loads((folder / "config.json").read_text())
+
+
+def test_eight_bits_are_a_quarter(folder: Path, tmp_path: Path) -> None:
+    sizes = [export(str(folder), tmp_path / name, name).stat().st_size for name in ("onnx", "onnx-int8")]
+    assert sizes[0] > 2.5 * sizes[1]  # the vectors are short here: 12 numbers to a scale
+
+
+def test_adapters_are_merged() -> None:
+    model, tokenizer = load("minilm-sst2")
+    assert model.labels == ("negative", "positive")
+    assert len(tokenizer.vocab) == model.config.vocab_size
+
+
+@pytest.mark.parametrize(
+    ("source", "format", "line"),
+    [
+        ("minilm-sst2", "onnx-int4", "unknown format 'onnx-int4': did you mean onnx-int8 or onnx"),
+        ("minilm", "onnx", "names no head that is known here"),
+        ("nothing-here", "onnx", "nothing-here"),
+    ],
+)
+def test_a_mistake_is_one_line(source: str, format: str, line: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=line) as error:
+        export(source, tmp_path / "out", format)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not empty: choose a new folder"):
+        export(str(folder), tmp_path, "torch")
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+def test_nothing_is_left_of_an_export_that_fails(monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path) -> None:
+    def full(*_: Any) -> None:
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(module, "write_onnx", full)
+    with pytest.raises(UserError, match="the disk is full"):
+        export(str(folder), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

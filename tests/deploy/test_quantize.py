@@ -1,0 +1,75 @@
+"""Weights of 8 bits: what is stored, and how far the results are off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from d2lbert.deploy.quantize import quantize
+
+K, N = 64, 16
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    """A graph y = x W with columns of very different size, and W."""
+    weights = np.random.default_rng(0).normal(size=(K, N)).astype(np.float32) * np.geomspace(
+        0.01, 10, N, dtype=np.float32
+    )
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", K])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", N])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path / "product.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    return path, weights
+
+
+def stored(path: Path) -> dict[str, np.ndarray]:
+    return {one.name: numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
+
+
+def test_each_column_has_a_scale_of_its_own(product: tuple[Path, np.ndarray], tmp_path: Path) -> None:
+    source, weights = product
+    quantize(source, tmp_path / "int8.onnx", reduce_range=False)
+    found = stored(tmp_path / "int8.onnx")
+    (whole,) = [array for array in found.values() if array.dtype == np.int8 and array.shape == (K, N)]
+    (scales,) = [array for name, array in found.items() if name.endswith("w_scale")]
+    assert scales.shape == (N,)
+    np.testing.assert_allclose(whole * scales, weights, atol=0.51 * scales.max())
+    assert (np.abs(whole * scales - weights) <= 0.501 * scales).all()  # at most half a step
+
+
+def test_seven_bits_leave_room_for_sums_of_sixteen(product: tuple[Path, np.ndarray], tmp_path: Path) -> None:
+    source, _ = product
+    quantize(source, tmp_path / "int8.onnx")
+    (whole,) = [array for array in stored(tmp_path / "int8.onnx").values() if array.shape == (K, N)]
+    assert np.abs(whole.astype(int)).max() <= 64
+    # The largest sum of two products of 8 unsigned and 7 signed bits fits into 16 bits; of 8 and 8 it does not.
+    assert 2 * 255 * 64 < 2**15 <= 2 * 255 * 127
+
+
+def test_a_product_of_eight_bits_is_close(product: tuple[Path, np.ndarray], tmp_path: Path) -> None:
+    source, weights = product
+    quantize(source, tmp_path / "int8.onnx")
+    x = np.random.default_rng(1).normal(size=(32, K)).astype(np.float32)
+    session = onnxruntime.InferenceSession(tmp_path / "int8.onnx", providers=["CPUExecutionProvider"])
+    found, right = session.run(None, {"x": x})[0], x @ weights
+    error = np.sqrt(((found - right) ** 2).mean(0)) / right.std(0)  # by column
+    assert (error < 0.02).all()
+    assert (error > 0).all()
+
+
+def test_a_file_may_be_replaced_by_its_copy(product: tuple[Path, np.ndarray]) -> None:
+    source, _ = product
+    quantize(source, source)
+    assert any(array.dtype == np.int8 for array in stored(source).values())
+    assert [path.name for path in source.parent.iterdir()] == ["product.onnx"]
