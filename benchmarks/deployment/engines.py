@@ -1,0 +1,210 @@
+"""Engines for a fine-tuned BERT on a processor, in float32 and int8: latency of one text, sentences a second, size.
+
+All engines get the same weights and the same texts and take turns in one process. Latency is that of one text of 256
+tokens, as in the decks. Sentences a second are those of SST-2's dev set in the order in which they come, 32 at once:
+padded to the longest of the batch, or packed into full rows. Tokenizing is done before; laying out a batch is timed.
+Logits of float32 engines must agree; of int8 the largest difference is recorded, and how many labels change.
+
+MiniLM is ``minilm-sst2``; BERT-base has random weights, whose speed is that of any others.
+
+    python -m benchmarks.deployment.engines    # needs D2LBERT_DATA for the real sentences; half an hour on two cores
+    python -m benchmarks.deployment.engines --models minilm --turns 5 --batches 3 --result deployment/trial
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.command_line import command_line
+from benchmarks.record import Record
+from benchmarks.timing import compare, in_words, take_turns, timed
+from benchmarks.twins import twin
+from d2lbert import data
+from d2lbert.config import preset
+from d2lbert.data.batching import pack, pad
+from d2lbert.deploy.export import export
+from d2lbert.deploy.exported import ExportedModel
+from d2lbert.text import Encoding, WordPiece
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.runtime import to_tensors
+from d2lbert.zoo import locate
+
+TOKENS = 256  # of the text whose latency is measured
+BATCH = 32
+WARM_UP = 2
+TOLERANCE = 1e-4  # of logits of float32
+# Engines whose numbers have fewer digits: their logits may differ.
+REDUCED = ("int8", "bfloat16")
+REFERENCE = "transformers"
+
+# An engine takes a laid out batch and returns logits (N, C).
+Engine = Callable[[Any], np.ndarray]
+
+
+def model_of(name: str) -> BertForSequenceClassification:
+    """Return MiniLM fine-tuned on SST-2, or a model of BERT-base's sizes."""
+    if name == "minilm":
+        return BertForSequenceClassification.from_pretrained("minilm-sst2")
+    torch.manual_seed(0)
+    return BertForSequenceClassification(BertModel(preset(name)), ("negative", "positive")).eval()
+
+
+def in_pytorch(model: torch.nn.Module, precision: torch.dtype = torch.float32) -> Engine:
+    """Return a model of ours as an engine."""
+
+    def run(batch: Any) -> np.ndarray:
+        with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not torch.float32):
+            return model(to_tensors(batch)).float().numpy()
+
+    return run
+
+
+def in_transformers(model: BertForSequenceClassification, attention: str) -> Engine:
+    """Return the same model in ``transformers`` as an engine."""
+    reference = twin(model, "BertForSequenceClassification").eval()
+    reference.set_attn_implementation(attention)
+
+    def run(batch: Any) -> np.ndarray:
+        ids, mask = torch.from_numpy(batch.token_ids), torch.from_numpy(batch.mask)
+        with torch.inference_mode():
+            return reference(input_ids=ids, attention_mask=mask).logits.numpy()
+
+    return run
+
+
+def int8_in_pytorch(model: BertForSequenceClassification) -> torch.nn.Module:
+    """Return a copy whose linear layers have int8 weights, and inputs that are quantized as they come."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that another package will take its place
+        return torch.ao.quantization.quantize_dynamic(copy.deepcopy(model), {torch.nn.Linear}, dtype=torch.qint8)
+
+
+def exported(model: BertForSequenceClassification, tokenizer: WordPiece, folder: Path) -> dict[str, ExportedModel]:
+    """Return the model in ONNX Runtime: float32 and int8, for padded and for packed rows."""
+    source = folder / "source"
+    model.save_pretrained(source)
+    tokenizer.save_pretrained(source)
+    found = {}
+    for format in ("onnx", "onnx-int8"):
+        for packed in (False, True):
+            out = folder / f"{format} {'packed' if packed else 'padded'}"
+            export(str(source), out, format, packed)
+            found[out.name] = ExportedModel.from_folder(out)
+    return found
+
+
+def engines(model: BertForSequenceClassification, graphs: dict[str, ExportedModel]) -> dict[str, tuple[Engine, bool]]:
+    """Return name -> engine, and whether it takes packed rows."""
+    eight = int8_in_pytorch(model)
+    return {
+        "transformers eager": (in_transformers(model, "eager"), False),
+        REFERENCE: (in_transformers(model, "sdpa"), False),
+        "PyTorch, padded": (in_pytorch(model), False),
+        "PyTorch": (in_pytorch(model), True),
+        "PyTorch bfloat16": (in_pytorch(model, torch.bfloat16), True),
+        "PyTorch int8": (in_pytorch(eight), True),
+        "ONNX Runtime, padded": (in_pytorch(graphs["onnx padded"]), False),
+        "ONNX Runtime": (in_pytorch(graphs["onnx packed"]), True),
+        "ONNX Runtime int8, padded": (in_pytorch(graphs["onnx-int8 padded"]), False),
+        "ONNX Runtime int8": (in_pytorch(graphs["onnx-int8 packed"]), True),
+    }
+
+
+def race(
+    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]], unit: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Let the engines take turns over batches of texts; return speeds with ratios to the reference, and all logits."""
+    logits: dict[str, list[np.ndarray]] = {name: [] for name in sides}
+
+    def side(name: str) -> Callable[[list[Encoding]], None]:
+        engine, packed = sides[name]
+        return lambda batch: logits[name].append(engine((pack if packed else pad)(batch)))
+
+    laps = take_turns({name: timed(side(name), len) for name in sides}, [turns[0]] * WARM_UP + turns, WARM_UP)
+    pairs = [(name, REFERENCE) for name in sides if name != REFERENCE]
+    found = compare(laps, unit, pairs)
+    print(in_words(found), flush=True)
+    return found, {name: np.concatenate(own[WARM_UP:]) for name, own in logits.items()}
+
+
+def differences(logits: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Return for each engine the largest difference of a logit to the reference's, and the share of changed labels.
+
+    Raises:
+        SystemExit: an engine of float32 computed something else.
+    """
+    right, found = logits[REFERENCE], {}
+    for name, own in logits.items():
+        largest = float(np.abs(own - right).max())
+        if largest > TOLERANCE and not any(word in name for word in REDUCED):
+            raise SystemExit(f"{name}: logits differ by {largest:.1e}; it did not compute the same")
+        changed = float((own.argmax(-1) != right.argmax(-1)).mean())
+        found[name] = {"largest_difference_of_logits": largest, "changed_labels": changed}
+    return found
+
+
+def long_texts(tokenizer: WordPiece, texts: list[str], count: int) -> list[Encoding]:
+    """Return texts of exactly ``TOKENS`` tokens: sentences one after the other, from another one on each time."""
+    found = []
+    for first in range(count):
+        joined = " ".join((texts[first:] + texts[:first]) * (1 + TOKENS // len(texts)))
+        found.append(tokenizer.encode(joined, max_length=TOKENS))
+    assert {len(one) for one in found} == {TOKENS}
+    return found
+
+
+def measure(name: str, encodings: list[Encoding], long: list[Encoding], batches: int | None) -> dict[str, Any]:
+    """Run all engines with one model and return what was measured."""
+    model, tokenizer = model_of(name), WordPiece.from_pretrained(locate("minilm"))
+    chunks = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)][:batches]
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = exported(model, tokenizer, Path(folder))
+        sizes = {"PyTorch": (Path(folder) / "source" / "model.safetensors").stat().st_size}
+        sizes |= {
+            path.name.removesuffix(" padded"): (path / "model.onnx").stat().st_size
+            for path in sorted(Path(folder).glob("*padded"))
+        }
+        sides = engines(model, graphs)
+        latency, one = race(sides, [[one] for one in long], "texts")
+        speed, many = race(sides, chunks, "sentences")
+    return {
+        "bytes": sizes,
+        "latency": {**latency, "differences": differences(one)},
+        "throughput": {**speed, "differences": differences(many)},
+    }
+
+
+def main() -> None:
+    """Measure all engines and write ``results/deployment/engines.json``."""
+    parser = command_line(str(__doc__))
+    parser.add_argument("--models", nargs="+", default=["minilm", "base"], choices=["minilm", "mini", "base"])
+    parser.add_argument("--turns", type=int, default=30, help="texts whose latency is taken")
+    parser.add_argument("--batches", type=int, help="of the dev set; by default all")
+    parser.add_argument("--result", default="deployment/engines", help="results/<this>.json")
+    options = parser.parse_args()
+    record = Record(options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], seeds=[0])
+    tokenizer = WordPiece.from_pretrained(locate("minilm"))
+    texts = [example.text for example in data.load("sst2", "dev")]
+    encodings = tokenizer.encode_batch(texts, max_length=512)
+    long = long_texts(tokenizer, texts, options.turns)
+    metrics = {name: measure(name, encodings, long, options.batches) for name in options.models}
+    record.write(
+        metrics,
+        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        batch_size=BATCH,
+        tokens=TOKENS,
+        threads=torch.get_num_threads(),
+    )
+
+
+if __name__ == "__main__":
+    main()
