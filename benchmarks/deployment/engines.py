@@ -152,6 +152,13 @@ def differences(logits: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
     return found
 
 
+def instructions() -> list[str]:
+    """Return which instructions for 8 and 16 bits the processor has: they decide what int8 and bfloat16 gain."""
+    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").is_file() else []
+    wanted = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+    return [name for name in wanted if name in flags]
+
+
 def long_texts(tokenizer: WordPiece, texts: list[str], count: int) -> list[Encoding]:
     """Return texts of exactly ``TOKENS`` tokens: sentences one after the other, from another one on each time."""
     found = []
@@ -203,6 +210,7 @@ def main() -> None:
         batch_size=BATCH,
         tokens=TOKENS,
         threads=torch.get_num_threads(),
+        instructions=instructions(),
     )
 
 
