@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ import torch
 
 from benchmarks.command_line import command_line
 from benchmarks.record import Record
-from benchmarks.timing import compare, in_words, take_turns, timed
+from benchmarks.timing import Lap, Side, compare, in_words, take_turns, timed
 from benchmarks.twins import twin
 from d2lbert import data
 from d2lbert.config import preset
@@ -41,6 +42,7 @@ from d2lbert.zoo import locate
 TOKENS = 256  # of the text whose latency is measured
 BATCH = 32
 WARM_UP = 2
+PAUSE = 0.1  # seconds before a turn: the threads of the engine before it still look for work for a while
 TOLERANCE = 1e-4  # of logits of float32
 # Engines whose numbers have fewer digits: their logits may differ.
 REDUCED = ("int8", "bfloat16")
@@ -81,11 +83,13 @@ def in_transformers(model: BertForSequenceClassification, attention: str) -> Eng
     return run
 
 
-def int8_in_pytorch(model: BertForSequenceClassification) -> torch.nn.Module:
+def int8_in_pytorch(model: BertForSequenceClassification) -> Engine:
     """Return a copy whose linear layers have int8 weights, and inputs that are quantized as they come."""
+    torch.backends.quantized.engine = "onednn"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that another package will take its place
-        return torch.ao.quantization.quantize_dynamic(copy.deepcopy(model), {torch.nn.Linear}, dtype=torch.qint8)
+        layers = {torch.nn.Linear}
+        return in_pytorch(torch.ao.quantization.quantize_dynamic(copy.deepcopy(model), layers, dtype=torch.qint8))
 
 
 def exported(model: BertForSequenceClassification, tokenizer: WordPiece, folder: Path) -> dict[str, ExportedModel]:
@@ -104,19 +108,28 @@ def exported(model: BertForSequenceClassification, tokenizer: WordPiece, folder:
 
 def engines(model: BertForSequenceClassification, graphs: dict[str, ExportedModel]) -> dict[str, tuple[Engine, bool]]:
     """Return name -> engine, and whether it takes packed rows."""
-    eight = int8_in_pytorch(model)
     return {
         "transformers eager": (in_transformers(model, "eager"), False),
         REFERENCE: (in_transformers(model, "sdpa"), False),
         "PyTorch, padded": (in_pytorch(model), False),
         "PyTorch": (in_pytorch(model), True),
         "PyTorch bfloat16": (in_pytorch(model, torch.bfloat16), True),
-        "PyTorch int8": (in_pytorch(eight), True),
+        "PyTorch int8": (int8_in_pytorch(model), True),
         "ONNX Runtime, padded": (in_pytorch(graphs["onnx padded"]), False),
         "ONNX Runtime": (in_pytorch(graphs["onnx packed"]), True),
         "ONNX Runtime int8, padded": (in_pytorch(graphs["onnx-int8 padded"]), False),
         "ONNX Runtime int8": (in_pytorch(graphs["onnx-int8 packed"]), True),
     }
+
+
+def rested(side: Side) -> Side:
+    """Return a side that rests before its turn, outside the time taken."""
+
+    def turn(work: Any) -> Lap:
+        time.sleep(PAUSE)
+        return side(work)
+
+    return turn
 
 
 def race(
@@ -129,7 +142,7 @@ def race(
         engine, packed = sides[name]
         return lambda batch: logits[name].append(engine((pack if packed else pad)(batch)))
 
-    laps = take_turns({name: timed(side(name), len) for name in sides}, [turns[0]] * WARM_UP + turns, WARM_UP)
+    laps = take_turns({name: rested(timed(side(name), len)) for name in sides}, [turns[0]] * WARM_UP + turns, WARM_UP)
     pairs = [(name, REFERENCE) for name in sides if name != REFERENCE]
     found = compare(laps, unit, pairs)
     print(in_words(found), flush=True)
