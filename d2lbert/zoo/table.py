@@ -45,8 +45,9 @@ class ModelEntry:
         licence: as stated by its authors.
         citation: its key in ``references.bib``.
         source: ``"hub"``, ``"package"``, ``"book"``, or ``"none"`` where no public weights match the entry.
-        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"``, ``"gpt2"`` or ``"elmo"``; or ``"adapter"``: a
-            head and low-rank adapters for the encoder called ``name``, trained on ``dataset``.
+        kind: the network: ``"bert"``, ``"albert"``, ``"distilbert"``, ``"gpt2"``, ``"elmo"``, ``"transformer"`` or
+            ``"seq2seq"``; or ``"adapter"``: a head and low-rank adapters for the encoder called ``name``, trained on
+            ``dataset``.
         task: of an adapter, as the command line calls it.
         lowercase: whether its vocabulary was learned from text in lower case.
         config: the sizes of a BERT, one of its relatives or a GPT-2.

@@ -18,7 +18,6 @@ NOT_MEASURED = {
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
     "translation/multi30k_fr": "takes hours; tried with few steps",
-    "translation/small": "takes an hour; tried with few steps",
 }
 # Results of a comparison that lack what the others have, and why.
 WITHOUT_QUARTILES = {"translation/training_speed": "measured when the range was kept instead"}

@@ -67,7 +67,7 @@ def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:
 def test_what_not_everybody_may_use_is_in_no_archive(installed: Path, root: Path) -> None:
     kept = [entry.folder for entry in entries() if entry.checkout_only]
     bundled = installed / "installed" / "d2lbert" / "data" / "_bundled"
-    assert len(kept) == 2
+    assert len(kept) == 4
     assert not [folder for folder in kept if (bundled / folder).exists()]
     assert (bundled / "checkpoints" / "minilm-sst2").is_dir()
     pruned = re.findall(r"^prune data/(.+)$", (root / "MANIFEST.in").read_text(), re.MULTILINE)

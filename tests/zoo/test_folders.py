@@ -93,7 +93,7 @@ def test_a_listing_without_a_network(monkeypatch: pytest.MonkeyPatch, no_data: N
 
 def test_what_a_licence_keeps_out_of_the_package_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     kept = {entry.label: entry for entry in entries() if entry.checkout_only}
-    assert set(kept) == {"minilm-mrpc", "minilm-sick"}
+    assert set(kept) == {"minilm-mrpc", "minilm-sick", "transformer-en-de", "seq2seq-en-de"}
     assert all(locate(label).is_dir() for label in kept)
     shutil.copy(home() / "zoo.toml", tmp_path)
     monkeypatch.setattr("d2lbert.zoo.folders.home", lambda: tmp_path)  # as the installed package has it

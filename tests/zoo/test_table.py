@@ -47,6 +47,8 @@ PROMISED = {
     "bert_medium": ["book_corpus_wiki_en_uncased"],
     "minilm": ["", "mrpc", "sick", "sst2", "stsb_en", "wnut17"],
     "elmo-small": [""],
+    "transformer-en-de": [""],
+    "seq2seq-en-de": [""],
     "d2lbert-tiny": [""],
 }
 LABELS = [entry.label for entry in entries()]

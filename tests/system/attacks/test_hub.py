@@ -154,6 +154,7 @@ NAMES = [
     "a" * 1000,
     "\x1b[31m",
     "elmo-small",
+    "transformer-en-de",
 ]
 
 
