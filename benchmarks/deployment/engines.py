@@ -13,10 +13,8 @@ MiniLM is ``minilm-sst2``; BERT-base has random weights, whose speed is that of 
 
 from __future__ import annotations
 
-import copy
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,18 +23,16 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import command_line
+from benchmarks.int8_sides import Engine, exported, in_pytorch, in_transformers, int8_in_pytorch
 from benchmarks.record import Record
 from benchmarks.timing import Lap, Side, compare, in_words, take_turns, timed
-from benchmarks.twins import twin
 from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.batching import pack, pad
-from d2lbert.deploy.export import export
 from d2lbert.deploy.exported import ExportedModel
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
-from d2lbert.torch.runtime import to_tensors
 from d2lbert.zoo import locate
 
 TOKENS = 256  # of the text whose latency is measured
@@ -48,9 +44,6 @@ TOLERANCE = 1e-4  # of logits of float32
 REDUCED = ("int8", "bfloat16")
 REFERENCE = "transformers"
 
-# An engine takes a laid out batch and returns logits (N, C).
-Engine = Callable[[Any], np.ndarray]
-
 
 def model_of(name: str) -> BertForSequenceClassification:
     """Return MiniLM fine-tuned on SST-2, or a model of BERT-base's sizes."""
@@ -58,52 +51,6 @@ def model_of(name: str) -> BertForSequenceClassification:
         return BertForSequenceClassification.from_pretrained("minilm-sst2")
     torch.manual_seed(0)
     return BertForSequenceClassification(BertModel(preset(name)), ("negative", "positive")).eval()
-
-
-def in_pytorch(model: torch.nn.Module, precision: torch.dtype = torch.float32) -> Engine:
-    """Return a model of ours as an engine."""
-
-    def run(batch: Any) -> np.ndarray:
-        with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not torch.float32):
-            return model(to_tensors(batch)).float().numpy()
-
-    return run
-
-
-def in_transformers(model: BertForSequenceClassification, attention: str) -> Engine:
-    """Return the same model in ``transformers`` as an engine."""
-    reference = twin(model, "BertForSequenceClassification").eval()
-    reference.set_attn_implementation(attention)
-
-    def run(batch: Any) -> np.ndarray:
-        ids, mask = torch.from_numpy(batch.token_ids), torch.from_numpy(batch.mask)
-        with torch.inference_mode():
-            return reference(input_ids=ids, attention_mask=mask).logits.numpy()
-
-    return run
-
-
-def int8_in_pytorch(model: BertForSequenceClassification) -> Engine:
-    """Return a copy whose linear layers have int8 weights, and inputs that are quantized as they come."""
-    torch.backends.quantized.engine = "onednn"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that another package will take its place
-        layers = {torch.nn.Linear}
-        return in_pytorch(torch.ao.quantization.quantize_dynamic(copy.deepcopy(model), layers, dtype=torch.qint8))
-
-
-def exported(model: BertForSequenceClassification, tokenizer: WordPiece, folder: Path) -> dict[str, ExportedModel]:
-    """Return the model in ONNX Runtime: float32 and int8, for padded and for packed rows."""
-    source = folder / "source"
-    model.save_pretrained(source)
-    tokenizer.save_pretrained(source)
-    found = {}
-    for format in ("onnx", "onnx-int8"):
-        for packed in (False, True):
-            out = folder / f"{format} {'packed' if packed else 'padded'}"
-            export(str(source), out, format, packed)
-            found[out.name] = ExportedModel.from_folder(out)
-    return found
 
 
 def engines(model: BertForSequenceClassification, graphs: dict[str, ExportedModel]) -> dict[str, tuple[Engine, bool]]:
@@ -184,15 +131,14 @@ def long_texts(tokenizer: WordPiece, texts: list[str], count: int) -> list[Encod
 
 def measure(name: str, encodings: list[Encoding], long: list[Encoding], batches: int | None) -> dict[str, Any]:
     """Run all engines with one model and return what was measured."""
-    model, tokenizer = model_of(name), WordPiece.from_pretrained(locate("minilm"))
+    model = model_of(name)
     chunks = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)][:batches]
     with tempfile.TemporaryDirectory() as folder:
-        graphs = exported(model, tokenizer, Path(folder))
-        sizes = {"PyTorch": (Path(folder) / "source" / "model.safetensors").stat().st_size}
-        sizes |= {
-            path.name.removesuffix(" padded"): (path / "model.onnx").stat().st_size
-            for path in sorted(Path(folder).glob("*padded"))
-        }
+        model.save_pretrained(folder)
+        sizes = {"PyTorch": (Path(folder) / "model.safetensors").stat().st_size}
+        graphs = exported(model, Path(folder))
+        for name in ("onnx", "onnx-int8"):
+            sizes[name] = (Path(folder) / f"{name} padded.onnx").stat().st_size
         sides = engines(model, graphs)
         latency, one = race(sides, [[one] for one in long], "texts")
         speed, many = race(sides, chunks, "sentences")

@@ -1,0 +1,87 @@
+"""What 8 bits cost: the accuracy of fine-tuned classifiers on SST-2's dev set, in 32 bits and in int8 by two libraries.
+
+All engines classify the same sentences. Beside the accuracy stands how many labels an engine changes against 32 bits,
+and how many of these were right before: the error of the difference of two accuracies follows from them (McNemar 1947).
+
+    python -m benchmarks.deployment.accuracy    # needs D2LBERT_DATA for the real sentences; minutes
+    python -m benchmarks.deployment.accuracy --models minilm-sst2 FOLDER FOLDER
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.command_line import command_line
+from benchmarks.int8_sides import Engine, exported, in_pytorch, int8_in_pytorch
+from benchmarks.record import Record
+from d2lbert import data
+from d2lbert.data.batching import pack
+from d2lbert.deploy.export import load
+
+BATCH = 32
+
+
+def labels_of(engine: Engine, encodings: list[Any]) -> np.ndarray:
+    """Return the number of the label that an engine gives to each text."""
+    batches = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)]
+    return np.concatenate([engine(pack(batch)) for batch in batches]).argmax(-1)
+
+
+def compared(found: np.ndarray, exact: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """Return the accuracy of some labels, and how they differ from those in 32 bits."""
+    lost = int(((exact == truth) & (found != truth)).sum())
+    won = int(((exact != truth) & (found == truth)).sum())
+    n = len(truth)
+    difference = (won - lost) / n
+    return {
+        "accuracy": float((found == truth).mean()),
+        "changed": int((found != exact).sum()),
+        "right before": lost,
+        "right after": won,
+        "difference": difference,
+        "standard_error_of_difference": math.sqrt((won + lost) / n - difference**2) / math.sqrt(n),
+    }
+
+
+def measure(source: str, examples: list[Any]) -> dict[str, Any]:
+    """Return what each engine made of one model."""
+    model, tokenizer = load(source)
+    encodings = tokenizer.encode_batch([example.text for example in examples], max_length=512)
+    truth = np.array([model.labels.index(example.label) for example in examples])
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = exported(model, Path(folder))
+        sides = {
+            "32 bits": in_pytorch(model),
+            "ONNX Runtime int8": in_pytorch(graphs["onnx-int8 packed"]),
+            "ONNX Runtime int8, weights of 8 bits": in_pytorch(graphs["onnx-int8 of 8 bits packed"]),
+            "PyTorch int8, a step for each row": int8_in_pytorch(model, by_row=True),
+            "PyTorch int8": int8_in_pytorch(model),
+        }
+        labels = {name: labels_of(engine, encodings) for name, engine in sides.items()}
+    results = {name: compared(found, labels["32 bits"], truth) for name, found in labels.items()}
+    for name, result in results.items():
+        print(f"{source}, {name}: {result}", flush=True)
+    return results
+
+
+def main() -> None:
+    """Classify with every engine and write ``results/deployment/accuracy.json``."""
+    parser = command_line(str(__doc__))
+    parser.add_argument("--models", nargs="+", default=["minilm-sst2"], help="names of the zoo, or folders")
+    options = parser.parse_args()
+    record = Record("deployment/accuracy", ["torch", "onnxruntime", "d2lbert"])
+    examples = data.load("sst2", "dev")
+    record.write(
+        {Path(source).name: measure(source, examples) for source in options.models},
+        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        sentences=len(examples),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A fine-tuned classifier in several engines and precisions: what the benchmarks of deployment compare.
+
+An engine takes a batch that is laid out, padded or packed, and returns logits (N, C).
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.twins import twin
+from d2lbert.deploy.export import to_onnx, write_onnx
+from d2lbert.deploy.exported import ExportedModel
+from d2lbert.deploy.graphs import graph_of
+from d2lbert.deploy.quantize import quantize
+from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.runtime import to_tensors
+
+Engine = Callable[[Any], np.ndarray]
+
+
+def in_pytorch(model: torch.nn.Module, precision: torch.dtype = torch.float32) -> Engine:
+    """Return a model of ours as an engine."""
+
+    def run(batch: Any) -> np.ndarray:
+        with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not torch.float32):
+            return model(to_tensors(batch)).float().numpy()
+
+    return run
+
+
+def in_transformers(model: BertForSequenceClassification, attention: str) -> Engine:
+    """Return the same model in ``transformers`` as an engine."""
+    reference = twin(model, "BertForSequenceClassification").eval()
+    reference.set_attn_implementation(attention)
+
+    def run(batch: Any) -> np.ndarray:
+        ids, mask = torch.from_numpy(batch.token_ids), torch.from_numpy(batch.mask)
+        with torch.inference_mode():
+            return reference(input_ids=ids, attention_mask=mask).logits.numpy()
+
+    return run
+
+
+def int8_in_pytorch(model: BertForSequenceClassification, by_row: bool = False) -> Engine:
+    """Return a copy whose linear layers have int8 weights, and inputs that are quantized as they come.
+
+    Args:
+        by_row: a step for each row of a matrix, instead of one for the whole.
+    """
+    torch.backends.quantized.engine = "onednn"
+    library = torch.ao.quantization
+    kind = library.per_channel_dynamic_qconfig if by_row else library.default_dynamic_qconfig
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that another package will take its place
+        return in_pytorch(library.quantize_dynamic(copy.deepcopy(model), {torch.nn.Linear: kind}))
+
+
+def exported(model: BertForSequenceClassification, folder: Path) -> dict[str, ExportedModel]:
+    """Return the model in ONNX Runtime, for padded and for packed rows: float32, int8, and int8 with all 8 bits."""
+    found = {}
+    for rows in ("padded", "packed"):
+        whole = folder / f"onnx {rows}.onnx"
+        write_onnx(to_onnx(graph_of(model, rows == "packed")), whole)
+        quantize(whole, folder / f"onnx-int8 {rows}.onnx")
+        quantize(whole, folder / f"onnx-int8 of 8 bits {rows}.onnx", reduce_range=False)
+        for path in folder.glob(f"*{rows}.onnx"):
+            found[path.stem] = ExportedModel(path, model.config, list(model.labels))
+    return found
