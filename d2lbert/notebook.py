@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -50,10 +51,12 @@ def claim(sentence: str, holds: Any, **numbers: Any) -> None:
         holds: whether it is true, computed from the numbers.
         numbers: what it is about, for the message.
 
+    Where a page runs at a size that nobody reads, its numbers mean nothing: ``D2LBERT_CLAIMS=off`` lets it run on.
+
     Raises:
         ClaimError: the sentence is false here.
     """
-    if not bool(holds):
+    if not bool(holds) and os.environ.get("D2LBERT_CLAIMS") != "off":
         told = ", ".join(f"{name} = {value!r}" for name, value in numbers.items())
         raise ClaimError(f"the page says {sentence!r}, and its numbers do not: {told or 'none given'}")
 

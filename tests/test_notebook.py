@@ -33,6 +33,11 @@ def test_a_true_claim_is_silent_and_a_false_one_stops_with_its_numbers(capsys: p
         notebook.claim("Recall rises.", np.float32(0.4) > np.float32(0.5), before=0.5, after=0.4)
 
 
+def test_claims_can_be_let_go_where_nobody_reads_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("D2LBERT_CLAIMS", "off")
+    notebook.claim("Recall rises.", False)
+
+
 def test_sample_data_is_told_in_one_line_and_other_warnings_as_ever(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,10 @@ class PretendTensor(Tensor):
         """Be saved as a tensor of the processor, which ``map_location`` would make of it anyway."""
         return self.detach().cpu().__reduce_ex__(protocol)
 
+    def __format__(self, style: str) -> str:
+        """Format a single number, as a tensor on a GPU does."""
+        return format(self.item(), style) if self.dim() == 0 else super().__format__(style)
+
     def tolist(self) -> Any:
         """Return nested lists of numbers, which needs no ``.cpu()`` on a GPU either."""
         return self.detach().cpu().tolist()
