@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,18 @@ import numpy as np
 import torch
 
 from benchmarks.twins import twin
+from d2lbert.data.batching import pack
 from d2lbert.deploy.export import to_onnx, write_onnx
 from d2lbert.deploy.exported import ExportedModel
-from d2lbert.deploy.graphs import graph_of
+from d2lbert.deploy.graphs import COLUMNS, PACKED, arguments, graph_of
 from d2lbert.deploy.quantize import quantize
+from d2lbert.text import Encoding
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import to_tensors
 
 Engine = Callable[[Any], np.ndarray]
+BATCH = 32  # texts
+CALIBRATION = 256  # training texts that calibrate
 
 
 def in_pytorch(model: torch.nn.Module, precision: torch.dtype = torch.float32) -> Engine:
@@ -62,14 +66,27 @@ def int8_in_pytorch(model: BertForSequenceClassification, by_row: bool = False) 
         return in_pytorch(library.quantize_dynamic(copy.deepcopy(model), {torch.nn.Linear: kind}))
 
 
-def exported(model: BertForSequenceClassification, folder: Path) -> dict[str, ExportedModel]:
-    """Return the model in ONNX Runtime, for padded and for packed rows: float32, int8, and int8 with all 8 bits."""
-    found = {}
-    for rows in ("padded", "packed"):
-        whole = folder / f"onnx {rows}.onnx"
-        write_onnx(to_onnx(graph_of(model, rows == "packed")), whole)
-        quantize(whole, folder / f"onnx-int8 {rows}.onnx")
-        quantize(whole, folder / f"onnx-int8 of 8 bits {rows}.onnx", reduce_range=False)
-        for path in folder.glob(f"*{rows}.onnx"):
-            found[path.stem] = ExportedModel(path, model.config, list(model.labels))
-    return found
+def graph_file(model: BertForSequenceClassification, folder: Path, packed: bool) -> Path:
+    """Write the model's graph in float32, for packed or for padded rows."""
+    path = folder / f"{'packed' if packed else 'padded'}.onnx"
+    write_onnx(to_onnx(graph_of(model, packed)), path)
+    return path
+
+
+def int8_file(graph: Path, name: str, **options: Any) -> Path:
+    """Write a copy of a graph in int8; the options are those of :func:`d2lbert.deploy.quantize.quantize`."""
+    path = graph.with_stem(f"{graph.stem} {name}")
+    quantize(graph, path, **options)
+    return path
+
+
+def in_onnx_runtime(graph: Path, model: BertForSequenceClassification) -> Engine:
+    """Return a graph of the model as an engine."""
+    return in_pytorch(ExportedModel(graph, model.config, list(model.labels)))
+
+
+def to_calibrate(encodings: Sequence[Encoding]) -> list[dict[str, np.ndarray]]:
+    """Return inputs of a graph for packed rows, by name: batches of texts."""
+    starts = range(0, len(encodings), BATCH)
+    batches = [arguments(to_tensors(pack(encodings[start : start + BATCH])), (*PACKED, COLUMNS)) for start in starts]
+    return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import importlib.util
 from collections.abc import Iterable
 
 # The exit status of a command that Ctrl-C ended: 128 + SIGINT, as in a shell; and of one whose reader went away.
@@ -45,6 +46,22 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"known names: {', '.join(names)}"
     return UserError(f"unknown {kind} {name!r}: {hint}")
+
+
+def require(purpose: str, extra: str, *packages: str) -> None:
+    """Check that packages are installed, without importing them.
+
+    Args:
+        purpose: what needs them, for example ``"the server"``.
+        extra: of this project's installation, which brings them.
+        packages: their names, as they are imported.
+
+    Raises:
+        UserError: one is not.
+    """
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"{purpose} needs {package}: run pip install 'd2lbert[{extra}]'")
 
 
 def refused_by_system(error: OSError) -> UserError:

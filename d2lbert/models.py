@@ -100,7 +100,7 @@ def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:
     from d2lbert.torch.heads import head_class
 
     model = head_class(folder / CONFIG_FILE).from_pretrained(folder)
-    return model, tokenizer_of(folder, model.bert.config)
+    return model, tokenizer_of(folder, model.config)
 
 
 def kind_of_name(name: str) -> str | None:

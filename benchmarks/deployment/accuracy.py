@@ -17,13 +17,23 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command_line import command_line
-from benchmarks.int8_sides import Engine, exported, in_pytorch, int8_in_pytorch
+from benchmarks.int8_sides import (
+    BATCH,
+    CALIBRATION,
+    Engine,
+    graph_file,
+    in_onnx_runtime,
+    in_pytorch,
+    int8_file,
+    int8_in_pytorch,
+    to_calibrate,
+)
 from benchmarks.record import Record
 from d2lbert import data
 from d2lbert.data.batching import pack
-from d2lbert.deploy.export import load
-
-BATCH = 32
+from d2lbert.models import tokenizer_of
+from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.zoo import locate
 
 
 def labels_of(engine: Engine, encodings: list[Any]) -> np.ndarray:
@@ -50,15 +60,21 @@ def compared(found: np.ndarray, exact: np.ndarray, truth: np.ndarray) -> dict[st
 
 def measure(source: str, examples: list[Any]) -> dict[str, Any]:
     """Return what each engine made of one model."""
-    model, tokenizer = load(source)
+    model = BertForSequenceClassification.from_pretrained(source)
+    tokenizer = tokenizer_of(locate(source), model.config)
     encodings = tokenizer.encode_batch([example.text for example in examples], max_length=512)
+    texts = [example.text for example in data.load("sst2", "train")[:CALIBRATION]]
+    batches = to_calibrate(tokenizer.encode_batch(texts, max_length=512))
     truth = np.array([model.labels.index(example.label) for example in examples])
     with tempfile.TemporaryDirectory() as folder:
-        graphs = exported(model, Path(folder))
+        graph = graph_file(model, Path(folder), packed=True)
+        eight = int8_file(graph, "8 bits", reduce_range=False)
+        calibrated = int8_file(graph, "calibrated", batches=batches)
         sides = {
             "32 bits": in_pytorch(model),
-            "ONNX Runtime int8": in_pytorch(graphs["onnx-int8 packed"]),
-            "ONNX Runtime int8, weights of 8 bits": in_pytorch(graphs["onnx-int8 of 8 bits packed"]),
+            "ONNX Runtime int8": in_onnx_runtime(int8_file(graph, "7 bits"), model),
+            "ONNX Runtime int8, weights of 8 bits": in_onnx_runtime(eight, model),
+            "ONNX Runtime int8, calibrated": in_onnx_runtime(calibrated, model),
             "PyTorch int8, a step for each row": int8_in_pytorch(model, by_row=True),
             "PyTorch int8": int8_in_pytorch(model),
         }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,30 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import command_line
-from benchmarks.int8_sides import Engine, exported, in_pytorch, in_transformers, int8_in_pytorch
+from benchmarks.int8_sides import (
+    BATCH,
+    CALIBRATION,
+    Engine,
+    graph_file,
+    in_onnx_runtime,
+    in_pytorch,
+    in_transformers,
+    int8_file,
+    int8_in_pytorch,
+    to_calibrate,
+)
 from benchmarks.record import Record
 from benchmarks.timing import Lap, Side, compare, in_words, take_turns, timed
 from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.batching import pack, pad
-from d2lbert.deploy.exported import ExportedModel
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.weights.folder import WEIGHTS_FILE
 from d2lbert.zoo import locate
 
 TOKENS = 256  # of the text whose latency is measured
-BATCH = 32
 WARM_UP = 2
 PAUSE = 0.1  # seconds before a turn: the threads of the engine before it still look for work for a while
 TOLERANCE = 1e-4  # of logits of float32
@@ -53,7 +63,21 @@ def model_of(name: str) -> BertForSequenceClassification:
     return BertForSequenceClassification(BertModel(preset(name)), ("negative", "positive")).eval()
 
 
-def engines(model: BertForSequenceClassification, graphs: dict[str, ExportedModel]) -> dict[str, tuple[Engine, bool]]:
+def write_graphs(
+    model: BertForSequenceClassification, folder: Path, calibration: Sequence[Encoding]
+) -> dict[str, Path]:
+    """Write the model's graphs for ONNX Runtime; return them by the names of their engines."""
+    padded, packed = (graph_file(model, folder, rows) for rows in (False, True))
+    return {
+        "ONNX Runtime, padded": padded,
+        "ONNX Runtime": packed,
+        "ONNX Runtime int8, padded": int8_file(padded, "int8"),
+        "ONNX Runtime int8": int8_file(packed, "int8"),
+        "ONNX Runtime int8, calibrated": int8_file(packed, "calibrated", batches=to_calibrate(calibration)),
+    }
+
+
+def engines(model: BertForSequenceClassification, graphs: dict[str, Path]) -> dict[str, tuple[Engine, bool]]:
     """Return name -> engine, and whether it takes packed rows."""
     return {
         "transformers eager": (in_transformers(model, "eager"), False),
@@ -61,11 +85,9 @@ def engines(model: BertForSequenceClassification, graphs: dict[str, ExportedMode
         "PyTorch, padded": (in_pytorch(model), False),
         "PyTorch": (in_pytorch(model), True),
         "PyTorch bfloat16": (in_pytorch(model, torch.bfloat16), True),
-        "PyTorch int8": (int8_in_pytorch(model), True),
-        "ONNX Runtime, padded": (in_pytorch(graphs["onnx padded"]), False),
-        "ONNX Runtime": (in_pytorch(graphs["onnx packed"]), True),
-        "ONNX Runtime int8, padded": (in_pytorch(graphs["onnx-int8 padded"]), False),
-        "ONNX Runtime int8": (in_pytorch(graphs["onnx-int8 packed"]), True),
+        # A step for each row: with one step for a whole layer labels change (benchmarks/deployment/accuracy.py).
+        "PyTorch int8": (int8_in_pytorch(model, by_row=True), True),
+        **{name: (in_onnx_runtime(graph, model), not name.endswith("padded")) for name, graph in graphs.items()},
     }
 
 
@@ -129,16 +151,24 @@ def long_texts(tokenizer: WordPiece, texts: list[str], count: int) -> list[Encod
     return found
 
 
-def measure(name: str, encodings: list[Encoding], long: list[Encoding], batches: int | None) -> dict[str, Any]:
-    """Run all engines with one model and return what was measured."""
+def measure(
+    name: str, calibration: list[Encoding], encodings: list[Encoding], long: list[Encoding], batches: int | None
+) -> dict[str, Any]:
+    """Run all engines with one model and return what was measured.
+
+    Args:
+        name: of the model.
+        calibration: texts that give the scales of the calibrated graph.
+        encodings: whose sentences a second are counted; ``batches`` of them.
+        long: whose latency is taken.
+    """
     model = model_of(name)
     chunks = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)][:batches]
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
-        sizes = {"PyTorch": (Path(folder) / "model.safetensors").stat().st_size}
-        graphs = exported(model, Path(folder))
-        for name in ("onnx", "onnx-int8"):
-            sizes[name] = (Path(folder) / f"{name} padded.onnx").stat().st_size
+        graphs = write_graphs(model, Path(folder), calibration)
+        files = {"PyTorch": Path(folder) / WEIGHTS_FILE} | graphs
+        sizes = {engine: path.stat().st_size for engine, path in files.items()}
         sides = engines(model, graphs)
         latency, one = race(sides, [[one] for one in long], "texts")
         speed, many = race(sides, chunks, "sentences")
@@ -162,11 +192,13 @@ def main() -> None:
     texts = [example.text for example in data.load("sst2", "dev")]
     encodings = tokenizer.encode_batch(texts, max_length=512)
     long = long_texts(tokenizer, texts, options.turns)
-    metrics = {name: measure(name, encodings, long, options.batches) for name in options.models}
+    calibration = tokenizer.encode_batch([one.text for one in data.load("sst2", "train")[:CALIBRATION]], max_length=512)
+    metrics = {name: measure(name, calibration, encodings, long, options.batches) for name in options.models}
     record.write(
         metrics,
         data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
         batch_size=BATCH,
+        calibration_texts=len(calibration),
         tokens=TOKENS,
         threads=torch.get_num_threads(),
         instructions=instructions(),

@@ -19,7 +19,6 @@ from d2lbert.commands.fill_mask import FILL_MASK, fill_mask
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.rows import check_file_to_write, json_line, note, readable_row, write_rows
 from d2lbert.data.readers.tables import Columns
-from d2lbert.deploy.formats import PROGRAM_FILE
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
 from d2lbert.tasks.table import NAMED, named_task
@@ -179,25 +178,14 @@ def _short(text: str) -> str:
 
 
 def load_trained(task: str, model: str) -> tuple[Any, Tokenizer]:
-    """Load a fine-tuned model, of PyTorch or exported, and its tokenizer, and check that they fit.
+    """Load the fine-tuned model of a task, and its tokenizer.
 
     Raises:
         UserError: there is no such folder, or it holds no model of the task.
     """
-    from d2lbert.models import tokenizer_of
-    from d2lbert.weights.folder import ONNX_FILE
-    from d2lbert.zoo.folders import locate
+    from d2lbert.deploy import exported
 
-    folder = locate(model)
-    if (folder / PROGRAM_FILE).is_file():
-        raise UserError(f"{folder} is for torch.export.load: name the model that it was made of, or one in ONNX")
-    if (folder / ONNX_FILE).is_file():
-        from d2lbert.deploy.exported import ExportedModel
-
-        trained: Any = ExportedModel.from_folder(folder, head_of(task))
-    else:
-        trained = head_of(task).from_pretrained(folder)
-    return trained, tokenizer_of(folder, trained.config)
+    return exported.load_trained(model, head_of(task))
 
 
 def head_of(task: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from d2lbert.commands.options import options_from_settings
 from d2lbert.config.serving import ServerSettings
-from d2lbert.errors import UserError
+from d2lbert.errors import UserError, require
 from d2lbert.zoo.folders import local_folder
 
 
@@ -33,9 +32,7 @@ def serve(
     POST {"text": "...", "model": "..."} to /invocations. GET /ping says whether requests would be answered.
     """
     sources = _sources(model)
-    for package in ("fastapi", "uvicorn", "prometheus_client"):
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"the server needs {package}: pip install 'd2lbert[serve]'")
+    require("the server", "serve", "fastapi", "uvicorn", "prometheus_client")
     _check_free(host, port)
     from d2lbert.deploy.server.run import run
 

@@ -8,23 +8,19 @@ Source: ONNX, Open Neural Network Exchange, operators of opset 20; ``torch.expor
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from d2lbert.deploy.formats import FORMATS, PROGRAM_FILE, require
+from d2lbert.deploy.exported import ExportedModel, load_trained
+from d2lbert.deploy.formats import FORMATS, PROGRAM_FILE
 from d2lbert.deploy.graphs import OUTPUT, Graph, graph_of
-from d2lbert.errors import UserError, unknown_name
-from d2lbert.models import tokenizer_of
+from d2lbert.deploy.quantize import errors_only, quantize
+from d2lbert.errors import UserError, require, unknown_name
 from d2lbert.storage.claims import claimed, publish
-from d2lbert.torch.heads import BertWithHead, head_class
 from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE, write_json
-from d2lbert.zoo.folders import locate
 
 if TYPE_CHECKING:
     from d2lbert.text import Tokenizer
@@ -52,22 +48,13 @@ def export(source: str, out: str | Path, format: str = "onnx", packed: bool = Fa
     """
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
-    model, tokenizer = load(source)
+    model, tokenizer = load_trained(source)
+    if isinstance(model, ExportedModel):
+        raise UserError(f"{source} is exported already: name the model that it was made of")
     graph = graph_of(model, packed)
     with claimed(out) as folder:
         publish(folder, lambda staging: _write(graph, tokenizer, format, staging))
     return folder / (PROGRAM_FILE if format == "torch" else ONNX_FILE)
-
-
-def load(source: str) -> tuple[BertWithHead, Tokenizer]:
-    """Load a fine-tuned model of any head, and its tokenizer.
-
-    Raises:
-        UserError: there is no such model, or its ``config.json`` names no head.
-    """
-    folder = locate(source)
-    model = head_class(folder / CONFIG_FILE).from_pretrained(folder)
-    return model, tokenizer_of(folder, model.config)
 
 
 def _write(graph: Graph, tokenizer: Tokenizer, format: str, folder: Path) -> None:
@@ -76,8 +63,6 @@ def _write(graph: Graph, tokenizer: Tokenizer, format: str, folder: Path) -> Non
     else:
         write_onnx(to_onnx(graph), folder / ONNX_FILE)
     if format == "onnx-int8":
-        from d2lbert.deploy.quantize import quantize
-
         quantize(folder / ONNX_FILE, folder / ONNX_FILE)
     tokenizer.save_pretrained(folder)
     model = graph.model
@@ -96,8 +81,12 @@ def to_onnx(graph: Graph) -> Any:
     Raises:
         UserError: a package is missing.
     """
-    require("onnx", "onnxscript")
-    with torch.no_grad(), _quiet():
+    require("export to ONNX", "deploy", "onnx", "onnxscript")
+    # What the exporter says of itself is kept back: operators of packages that are not here, names that it merges.
+    with torch.no_grad(), errors_only("torch.onnx._internal.exporter._registration"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*The axis name.*")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
         program = torch.onnx.export(
             graph,
             graph.example(),
@@ -129,19 +118,3 @@ def write_onnx(proto: Any, path: Path) -> None:
         onnx.save(proto, path)
     except (EncodeError, ValueError):
         raise UserError(f"{path.name} would have over 2 GB, the most that ONNX holds: use --format torch") from None
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep back what the exporter says of itself: operators of packages that are not here, names that it merges."""
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*The axis name.*")
-            warnings.filterwarnings("ignore", category=FutureWarning)
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
-            yield
-    finally:
-        logger.setLevel(before)

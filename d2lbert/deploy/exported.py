@@ -1,4 +1,4 @@
-"""A model that was exported to ONNX, run by ONNX Runtime in place of a head of PyTorch."""
+"""A model that was exported to ONNX, run by ONNX Runtime in place of a head of PyTorch; and how either is loaded."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from d2lbert.deploy.formats import require
+from d2lbert.deploy.formats import PROGRAM_FILE
 from d2lbert.deploy.graphs import COLUMNS, OUTPUT, arguments, texts_of
-from d2lbert.errors import UserError
+from d2lbert.errors import UserError, require
+from d2lbert.models import tokenizer_of
 from d2lbert.outputs import Rows
 from d2lbert.storage.files import read_json
+from d2lbert.text import Tokenizer
 from d2lbert.torch.heads import BertWithHead, head_class
 from d2lbert.torch.relatives import encoder_class
 from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE
+from d2lbert.zoo.folders import locate
 
 
 class ExportedModel(nn.Module):
@@ -36,7 +39,7 @@ class ExportedModel(nn.Module):
 
     def __init__(self, path: Path, config: Any, labels: list[str], threads: int | None = None) -> None:
         super().__init__()
-        require("onnxruntime")
+        require("a graph of ONNX", "deploy", "onnxruntime")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -85,3 +88,23 @@ class ExportedModel(nn.Module):
         inputs = {name: tensor.cpu().numpy() for name, tensor in arguments(rows, self.inputs).items()}
         logits = torch.from_numpy(self.session.run([OUTPUT], inputs)[0])
         return texts_of(logits, rows) if COLUMNS in self.inputs else logits
+
+
+def load_trained(source: str, head: type[BertWithHead] | None = None) -> tuple[BertWithHead | ExportedModel, Tokenizer]:
+    """Load a fine-tuned model and its tokenizer.
+
+    Args:
+        source: a folder, of weights, of adapters or exported to ONNX, or a name of the zoo such as ``minilm-sst2``.
+            Adapters are merged into their encoder.
+        head: the model's class; by default the one that ``config.json`` names.
+
+    Raises:
+        UserError: there is no such model, a file is missing or damaged, or the head is another one.
+    """
+    folder = locate(source)
+    if (folder / PROGRAM_FILE).is_file():
+        raise UserError(f"{folder} is for torch.export.load: name the model that it was made of, or one in ONNX")
+    kind = head or head_class(folder / CONFIG_FILE)
+    exported = (folder / ONNX_FILE).is_file()
+    model = ExportedModel.from_folder(folder, kind) if exported else kind.from_pretrained(folder)
+    return model, tokenizer_of(folder, model.config)

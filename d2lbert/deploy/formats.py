@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
-from d2lbert.errors import UserError
-
 # --format -> what is written.
 FORMATS = {
     "torch": "a program of torch.export, model.pt2",
@@ -13,14 +9,3 @@ FORMATS = {
     "onnx-int8": "model.onnx with weights and products of 8 bits",
 }
 PROGRAM_FILE = "model.pt2"
-
-
-def require(*packages: str) -> None:
-    """Check that packages are installed.
-
-    Raises:
-        UserError: one is not.
-    """
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"graphs of ONNX need {package}: run pip install 'd2lbert[deploy]'")

@@ -29,7 +29,7 @@ _EXAMPLE = (2, 7, 3)  # B, L, W of the batch that the exporter follows; none is 
 
 
 class Graph(nn.Module):
-    """A model with its head, and how it is called.
+    """A model with its head, and how it is called. Each class below computes from inputs of its own.
 
     Args:
         model: in evaluation mode.
@@ -40,20 +40,12 @@ class Graph(nn.Module):
         positions: the most tokens of a text.
     """
 
-    inputs: tuple[str, ...] = PADDED
+    inputs: tuple[str, ...]
 
     def __init__(self, model: BertWithHead) -> None:
         super().__init__()
         self.model = model
         self.positions = int(model.config.max_position_embeddings)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        """Return logits, (B, C) or, of a head that scores tokens, (B, L, C). In the mask 1 is a token, 0 padding."""
-        rows = Rows(input_ids, token_type_ids, attention_mask)
-        if not self.model.uses_pooler:
-            return self.logits_of_tokens(rows)
-        first = torch.zeros_like(input_ids[:, :1])  # a text begins in column 0
-        return self.logits_of_texts(rows, first).squeeze(1)  # (B, 1, C) -> (B, C)
 
     def logits_of_tokens(self, rows: Rows[Tensor]) -> Tensor:
         """Return logits (B, L, C)."""
@@ -82,14 +74,26 @@ class Graph(nn.Module):
         return tuple({0: batch, 1: texts if name == COLUMNS else length} for name in self.inputs)
 
 
+class PaddedTexts(Graph):
+    """Any head, over rows of one text each, padded to the longest."""
+
+    inputs = PADDED
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        """Return logits, (B, C) or, of a head that scores tokens, (B, L, C). In the mask 1 is a token, 0 padding."""
+        rows = Rows(input_ids, token_type_ids, attention_mask)
+        if not self.model.uses_pooler:
+            return self.logits_of_tokens(rows)
+        first = torch.zeros_like(input_ids[:, :1])  # a text begins in column 0
+        return self.logits_of_texts(rows, first).squeeze(1)  # (B, 1, C) -> (B, C)
+
+
 class PackedTokens(Graph):
     """A head that scores tokens, over rows of several texts each."""
 
     inputs = PACKED
 
-    def forward(  # type: ignore[override]
-        self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor, sequence_ids: Tensor
-    ) -> Tensor:
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor, sequence_ids: Tensor) -> Tensor:
         """Return logits (B, L, C). The arguments are the fields of :class:`~d2lbert.outputs.Rows`."""
         return self.logits_of_tokens(Rows(input_ids, token_type_ids, None, position_ids, sequence_ids))
 
@@ -99,7 +103,7 @@ class PackedTexts(Graph):
 
     inputs = (*PACKED, COLUMNS)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor, sequence_ids: Tensor, columns: Tensor
     ) -> Tensor:
         """Return logits (B, W, C) of the texts that begin in these columns (B, W)."""
@@ -120,7 +124,7 @@ def graph_of(model: nn.Module, packed: bool = False) -> Graph:
         kind = type(model).__name__
         raise UserError(f"a {kind} has no head to export: fine-tune it first, or name a fine-tuned model")
     if not packed:
-        return Graph(model).eval()
+        return PaddedTexts(model).eval()
     return (PackedTexts if model.uses_pooler else PackedTokens)(model).eval()
 
 

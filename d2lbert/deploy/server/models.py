@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from d2lbert.data.batching import Batch
-from d2lbert.deploy.exported import ExportedModel
+from d2lbert.deploy.exported import ExportedModel, load_trained
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.models import get_model, tokenizer_of
 from d2lbert.tasks.base import Input, Task
@@ -23,7 +23,7 @@ from d2lbert.torch.heads import BertWithHead, head_class
 from d2lbert.torch.runtime import best_device, to_tensors
 from d2lbert.torch.training.evaluation import by_text, check_lengths, check_outputs, collate
 from d2lbert.weights.adapters import is_adapter_folder
-from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE
+from d2lbert.weights.folder import CONFIG_FILE
 from d2lbert.zoo.folders import encoder_folder, find_model, local_folder, locate
 
 # What a request may say about a text. "question" and "context" are other names for what question answering reads.
@@ -159,23 +159,25 @@ class Models:
     def _load(self, name: str, source: str) -> ServedModel:
         folder = locate(source)
         kind = head_class(folder / CONFIG_FILE)
-        if (folder / ONNX_FILE).is_file():
-            exported = ExportedModel.from_folder(folder, kind)
-            tasks, tokenizer = _tasks_of(source, kind, exported.labels), tokenizer_of(folder, exported.config)
-            return ServedModel(name, source, tasks, exported, ExportedEncoder(exported), tokenizer)
         if is_adapter_folder(folder):
-            head = load_adapters(kind, folder)
-            base = encoder_folder(folder).resolve()
-            if base not in self._encoders:
-                self._encoders[base] = SharedEncoder(get_model(str(base))[0])
-            encoder = self._encoders[base]
+            head: BertWithHead | ExportedModel = load_adapters(kind, folder)
+            tokenizer = tokenizer_of(folder, head.config)
         else:
-            head = kind.from_pretrained(folder)
-            encoder = SharedEncoder(head.bert)
-        tokenizer = tokenizer_of(folder, head.config)
+            head, tokenizer = load_trained(source, kind)
+        tasks = _tasks_of(source, kind, head.labels)
+        if isinstance(head, ExportedModel):
+            return ServedModel(name, source, tasks, head, ExportedEncoder(head), tokenizer)
+        encoder = self._shared(encoder_folder(folder)) if is_adapter_folder(folder) else SharedEncoder(head.bert)
         encoder.bert.to(best_device())
         encoder.add(head.to(best_device()))
-        return ServedModel(name, source, _tasks_of(source, kind, head.labels), head, encoder, tokenizer)
+        return ServedModel(name, source, tasks, head, encoder, tokenizer)
+
+    def _shared(self, base: Path) -> SharedEncoder:
+        """Return the one copy in memory of the encoder in a folder."""
+        base = base.resolve()
+        if base not in self._encoders:
+            self._encoders[base] = SharedEncoder(get_model(str(base))[0])
+        return self._encoders[base]
 
 
 class ExportedEncoder:
@@ -208,9 +210,9 @@ def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
     return answers
 
 
-def _predict_together(encoder: Any, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
+def _predict_together(encoder: SharedEncoder | ExportedEncoder, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
     encodings = [encoding for one in prepared for item in one.inputs for encoding in item.encodings]
-    heads = [one.model.head for one in prepared for item in one.inputs for _ in item.encodings]
+    heads: list[Any] = [one.model.head for one in prepared for item in one.inputs for _ in item.encodings]
     batch = collate(encodings, prepared[0].model.tokenizer, encoder.packed)
     logits = iter(encoder.logits(batch, heads))
     answers = []
