@@ -30,6 +30,8 @@ class Answered:
 def send(port: int, path: str, contents: Sequence[object], clients: int, seconds: float) -> Answered:
     """Let clients send requests, one at a time each, for some seconds; requests under way are waited for.
 
+    Every client sends at least one.
+
     Args:
         port: of this machine.
         path: of the requests.
@@ -53,7 +55,7 @@ async def _send(port: int, path: str, bodies: Sequence[bytes], clients: int, sec
 async def _client(port: int, path: str, bodies: Sequence[bytes], first: int, end: float, found: Answered) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     number = first
-    while time.perf_counter() < end:
+    while number == first or time.perf_counter() < end:
         body = bodies[number % len(bodies)]
         number += 1
         asked = time.perf_counter()
