@@ -16,6 +16,7 @@ from d2lbert import UserError
 from d2lbert.commands.predict import load_trained
 from d2lbert.deploy.server.models import Models, predict
 from d2lbert.tasks.table import named_task
+from d2lbert.torch.adapters.shared import SharedLinear
 from d2lbert.torch.training.evaluation import predict as predict_offline
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
@@ -89,6 +90,14 @@ def test_adapters_share_one_encoder(models: Models) -> None:
     assert encoders["mood"] is encoders["answers"]
     weights = models.find("mood").encoder.bert.embeddings.word.weight
     assert models.find("names").head.bert.embeddings.word.weight is weights
+
+
+def test_adapters_alone_with_their_encoder_are_merged(folders: dict[str, str]) -> None:
+    alone = Models({"mood": folders["mood"], "choice": folders["choice"]})
+    modules = alone.find("mood").encoder.bert.modules()
+    assert not any(isinstance(module, SharedLinear) for module in modules)
+    (answer,) = predict([alone.prepare({"text": "a warm and funny film", "model": "mood"})])
+    assert_close(answer, offline(folders, "mood", "classification", {"text": "a warm and funny film"}))
 
 
 @pytest.mark.parametrize(
