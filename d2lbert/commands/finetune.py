@@ -10,7 +10,8 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from d2lbert.commands.examples import Format, MaxLength, Model, Task, train_and_
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.predict import head_of, input_length
 from d2lbert.commands.rows import json_line, note, warn
+from d2lbert.commands.stopping import stops_after_step
 from d2lbert.config.training import Training, suited_settings
 from d2lbert.data.readers.tables import Columns
 from d2lbert.errors import INTERRUPTED, UserError
@@ -61,6 +63,9 @@ def finetune(
     format: Format = None,
     max_length: MaxLength = None,
     resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="as --resume, with the state in this FOLDER")
+    ] = None,
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev.
 
@@ -70,7 +75,8 @@ def finetune(
     named_task(task)
     _check_model(model)
     with claimed(out) as folder:  # what would be refused below is refused before anything is read
-        _mention_old_checkpoint(folder, resume)
+        state = _checkpoint_of(folder) if checkpoint is None else checkpoint
+        _mention_old_checkpoint(state, resume or checkpoint is not None)
     chosen = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     settings = dataclasses.replace(settings, **given)  # checked before anything is read
@@ -87,10 +93,11 @@ def finetune(
     seed_everything(settings.seed)
     trained = head_of(task)(encoder, task_object.labels)
     with claimed(out) as folder:
-        checkpoint = _checkpoint_of(folder) if resume else None
-        with _interruptible(checkpoint):
+        checkpoint = state if resume else checkpoint
+        with _interruptible(checkpoint) as stopped:
+            sets = train_examples, dev_examples
             history = fine_tune(
-                trained, task_object, tokenizer, train_examples, dev_examples, settings, checkpoint=checkpoint
+                trained, task_object, tokenizer, *sets, settings, checkpoint=checkpoint, stopped=stopped
             )
         publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, staging))
         if checkpoint is not None:
@@ -159,21 +166,26 @@ def _checkpoint_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.checkpoint")
 
 
-def _mention_old_checkpoint(folder: Path, resume: bool) -> None:
+def _mention_old_checkpoint(checkpoint: Path, resume: bool) -> None:
     """Say that there is something to go on from, where the command does not ask for it."""
-    checkpoint = _checkpoint_of(folder)
     if not resume and checkpoints.begun(checkpoint):
         print(f"{checkpoint} is of a run that was stopped; only --resume goes on with it", file=sys.stderr)
 
 
 @contextlib.contextmanager
-def _interruptible(checkpoint: Path | None) -> Iterator[None]:
-    """In this context Ctrl-C ends the command, and a line tells what is left."""
+def _interruptible(checkpoint: Path | None) -> Iterator[Callable[[], bool]]:
+    """In this context Ctrl-C ends the command, with checkpoints after the current step; a line tells what is left.
+
+    Yields:
+        Whether the run shall end before its next step.
+    """
+    told = threading.Event()
     try:
-        yield
+        with stops_after_step(told.set) if checkpoint is not None else contextlib.nullcontext():
+            yield told.is_set
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoints.begun(checkpoint):
-            left = f"the same command goes on from the last whole epoch, in {checkpoint}"
+            left = f"the same command goes on from the last step, in {checkpoint}"
         else:
             left = "nothing was written"
         print(f"interrupted; {left}", file=sys.stderr)
