@@ -141,15 +141,15 @@ def wait_for_hosts(
         UserError: one has none after ``seconds``.
     """
     end = time.monotonic() + seconds
-    for host in hosts:
-        while True:
-            try:
-                resolve(host)
-                break
-            except OSError as error:
-                if time.monotonic() > end:
-                    raise UserError(f"the host {host} has no address after {seconds:g} s ({error})") from None
-            time.sleep(min(1.0, seconds))
+    waiting = list(hosts)
+    while waiting:
+        try:
+            resolve(waiting[0])
+            waiting.pop(0)
+        except OSError as error:
+            if time.monotonic() > end:
+                raise UserError(f"the host {waiting[0]} has no address after {seconds:g} s ({error})") from None
+            time.sleep(min(1.0, seconds / 10))
 
 
 def write_failure(place: Places, reason: str) -> None:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -231,19 +232,19 @@ def _supervise(command: list[str], environment: Mapping[str, str]) -> tuple[int,
 
     SIGTERM becomes Ctrl-C for the run: it saves its state after the current step, and ends.
     """
-    stopped = False
-    process: subprocess.Popen[bytes] | None = None
+    stopped = threading.Event()
+    runs: list[subprocess.Popen[bytes]] = []
 
     def stop(number: int, frame: object) -> None:
-        nonlocal stopped
-        stopped = True
-        if process is not None:
-            process.send_signal(signal.SIGINT)
+        stopped.set()
+        for run in runs:
+            run.send_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, stop)
     tail = b""
     with subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(environment), preexec_fn=_listen) as process:
-        if stopped:  # before there was anybody to tell
+        runs.append(process)
+        if stopped.is_set():  # before there was anybody to tell
             process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         while chunk := os.read(process.stderr.fileno(), _TAIL):
@@ -251,7 +252,7 @@ def _supervise(command: list[str], environment: Mapping[str, str]) -> tuple[int,
             sys.stderr.buffer.flush()
             tail = (tail + chunk)[-_TAIL:]
     status = process.returncode
-    if stopped and status != 0:
+    if stopped.is_set() and status != 0:
         return STOPPED, ""
     return (status if status >= 0 else 128 - status), tail.decode("utf-8", "replace")
 

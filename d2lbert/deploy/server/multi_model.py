@@ -79,10 +79,10 @@ def _asked(raw: bytes) -> tuple[str, str]:
         value = formats.load(raw)
     except formats.BodyError as error:
         raise RefusalError(400, str(error)) from None
-    fields = [value.get(name) for name in ("model_name", "url")] if isinstance(value, dict) else []
-    if len(fields) != 2 or not all(isinstance(field, str) and field for field in fields):
+    name, url = (value.get(field) for field in ("model_name", "url")) if isinstance(value, dict) else (None, None)
+    if not (isinstance(name, str) and name and isinstance(url, str) and url):
         raise RefusalError(400, 'send {"model_name": "...", "url": "..."}')
-    return fields[0], fields[1]
+    return name, url
 
 
 def _told(server: Server, name: str) -> dict[str, str]:

@@ -15,9 +15,7 @@ from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
 
-def run(
-    sources: Mapping[str, str], settings: ServerSettings, host: str, port: int, multi_model: bool = False
-) -> None:
+def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: int, multi_model: bool = False) -> None:
     """Load the models and serve them. SIGTERM or Ctrl-C stops: what has been accepted is answered first.
 
     Args:

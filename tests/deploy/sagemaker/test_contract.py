@@ -117,9 +117,7 @@ def test_variables_override_files(tmp_path: Path) -> None:
         ({"inputdataconfig.json": '{"train": {"TrainingInputMode": "Pipe"}}'}, {}, "comes as a pipe"),
     ],
 )
-def test_what_is_wrong_is_told(
-    tmp_path: Path, files: dict[str, str], variables: dict[str, str], message: str
-) -> None:
+def test_what_is_wrong_is_told(tmp_path: Path, files: dict[str, str], variables: dict[str, str], message: str) -> None:
     config = tmp_path / "input" / "config"
     config.mkdir(parents=True)
     for name, text in files.items():
@@ -143,7 +141,7 @@ def test_hosts_are_waited_for() -> None:
     def never(host: str) -> str:
         raise OSError("no such name")
 
-    with pytest.raises(UserError, match="algo-1 has no address after 0.01 s"):
+    with pytest.raises(UserError, match=r"algo-1 has no address after 0\.01 s"):
         wait_for_hosts(("algo-1",), 0.01, never)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import typer
-
 from sagemaker_support import CSV, container, program, write_job
 
 from d2lbert import UserError
@@ -125,7 +124,7 @@ def test_every_option_of_a_command_is_a_hyperparameter_of_the_same_name(name: st
     elsewhere = {"out", "resume", "checkpoint", "corpus", "prepare", "vocab", "engine", "sharded", "help"}
     assert set(ours) == set(theirs) - elsewhere
     for option in set(ours) & set(theirs):
-        assert isinstance(ours[option], bool) == (theirs[option].type.name == "boolean"), option
+        assert isinstance(ours[option], bool) == theirs[option].is_flag, option
 
 
 def test_a_job_is_trained(tmp_path: Path, encoder: Path) -> None:
@@ -145,8 +144,9 @@ def test_a_mistake_is_the_reason_of_the_failure(tmp_path: Path, encoder: Path) -
     root = job_with_model(tmp_path / "a", encoder, {**FAST, "epocs": "2"})
     run = run_train(root)
     assert run.returncode == 2
-    assert run.stderr.splitlines() == ["d2lbert: unknown hyperparameter 'epocs': did you mean epochs?"]
-    assert (root / "output" / "failure").read_text() == "unknown hyperparameter 'epocs': did you mean epochs?"
+    (line,) = run.stderr.splitlines()
+    assert line.startswith("d2lbert: unknown hyperparameter 'epocs': did you mean epochs")
+    assert line == f"d2lbert: {(root / 'output' / 'failure').read_text()}"
     root = job_with_model(tmp_path / "b", encoder, {**FAST, "label_column": "mark"})
     run = run_train(root)
     assert run.returncode == 2
@@ -179,9 +179,10 @@ def interrupt(root: Path, after: int) -> int:
     return process.returncode
 
 
+@pytest.mark.slow
 def test_a_spot_interruption_loses_nothing(tmp_path: Path, encoder: Path) -> None:
     """SIGTERM saves the state; the next start, on another machine, goes on from it to the same bits."""
-    given = {**FAST, "epochs": "400", "lr": "0.001"}
+    given = {**FAST, "epochs": "40", "lr": "0.001"}
     whole = job_with_model(tmp_path / "whole", encoder, given)
     assert run_train(whole).returncode == 0
     first = job_with_model(tmp_path / "first", encoder, given)
@@ -216,7 +217,7 @@ def test_two_machines_pretrain_one_model(tmp_path: Path, root: Path) -> None:
         "command": "pretrain", "steps": "6", "vocab_size": "600", "max_length": "32", "batch_size": "4",
         "accumulation": "2", "save_every": "3", "dev_share": "0.2",
     }  # fmt: skip
-    shared, hosts = tmp_path / "shared", ["localhost", "localhost.localdomain"]
+    shared, hosts = tmp_path / "shared", ["127.0.0.1", "localhost"]
     shared.mkdir()
     machines = []
     for number, host in enumerate(hosts):

@@ -48,9 +48,7 @@ def test_a_model_comes_answers_and_goes(empty: tuple[TestClient, Server], folder
     assert not server.models._encoders, "nothing of it stays in memory"
 
 
-def test_refusals(
-    empty: tuple[TestClient, Server], folders: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals(empty: tuple[TestClient, Server], folders: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     client, server = empty
     load(client, "m1", folders["mood"])
     is_refusal(load(client, "m1", folders["mood"]), 409, "loaded already")
