@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import httpx
+from server_support import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [("what a good film", "good"), ("a bad plot", "bad"), ("fine and good", "good"), ("poor and bad", "bad")] * 3
@@ -54,3 +60,24 @@ def container(root: Path, **more: str) -> dict[str, str]:
     ours = {"SAGEMAKER_BASE_DIR": str(root), "D2LBERT_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     packages = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**inherited, **ours, "PYTHONPATH": packages, "CUDA_VISIBLE_DEVICES": "", **more}
+
+
+@contextlib.contextmanager
+def serving(root: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
+    """Start the container's ``serve`` and wait until ``/ping`` answers; end it afterwards, whatever happens."""
+    port = str(free_port())
+    environment = container(root, SAGEMAKER_BIND_TO_PORT=port, **variables)
+    with (root / "serve.log").open("wb") as log:
+        process = subprocess.Popen(program("serve"), stdout=log, stderr=subprocess.STDOUT, env=environment)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            for _ in range(1200):
+                assert process.poll() is None, (root / "serve.log").read_text()
+                with contextlib.suppress(httpx.HTTPError):
+                    if client.get("/ping").status_code == 200:
+                        break
+                time.sleep(0.1)
+            yield process, client
+    finally:
+        process.kill()
+        process.wait(60)

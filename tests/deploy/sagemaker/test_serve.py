@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
-from sagemaker_support import container, program
-from server_support import free_port
+from sagemaker_support import container, program, serving
 
 from d2lbert import UserError
 from d2lbert.deploy.sagemaker.serve import served_models, server_settings
-
-
-@contextlib.contextmanager
-def serving(root: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
-    """Start the container's ``serve`` and wait until ``/ping`` answers; end it afterwards, whatever happens."""
-    port = str(free_port())
-    environment = container(root, SAGEMAKER_BIND_TO_PORT=port, **variables)
-    with (root / "serve.log").open("wb") as log:
-        process = subprocess.Popen(program("serve"), stdout=log, stderr=subprocess.STDOUT, env=environment)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            for _ in range(1200):
-                assert process.poll() is None, (root / "serve.log").read_text()
-                with contextlib.suppress(httpx.HTTPError):
-                    if client.get("/ping").status_code == 200:
-                        break
-                time.sleep(0.1)
-            yield process, client
-    finally:
-        process.kill()
-        process.wait(60)
 
 
 @pytest.fixture
