@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -74,6 +76,10 @@ def test_what_takes_too_long_or_is_too_large(port: int) -> None:
         assert "timed out" in answer.json()["Message"]
         assert ask(address, b"{}" + b" " * (MOST_BYTES - 2)).status_code == 200
         assert ask(address, b"{}" + b" " * (MOST_BYTES - 1)).status_code == 413
+        with pytest.raises(
+            urllib.error.HTTPError, match="413"
+        ):  # it sends all before it reads, and must not be cut off
+            urllib.request.urlopen(f"{address}/endpoints/films/invocations", b" " * 3 * MOST_BYTES, timeout=30)
 
 
 def test_no_container_is_told_like_a_slow_one() -> None:
