@@ -235,7 +235,8 @@ def _train(trainer: Trainer, resume: bool) -> None:
             metrics = trainer.run()
     except KeyboardInterrupt:
         goes_on = f"goes on after step {trainer.saved}" if trainer.saved else "begins with the first step"
-        print(f"interrupted after step {trainer.step}; --resume {goes_on}", file=sys.stderr)
+        if trainer.world.rank == 0:
+            print(f"interrupted after step {trainer.step}; --resume {goes_on}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     trainer.finish(trainer.data.shards.tokenizer())
     if trainer.world.rank == 0:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.errors import UserError
-from d2lbert.storage.files import read_json
+from d2lbert.storage.files import read_json, write_text
 
 ROOT = "SAGEMAKER_BASE_DIR"
 _DEFAULT_ROOT = "/opt/ml"
@@ -156,10 +156,11 @@ def write_failure(place: Places, reason: str) -> None:
     """Say why a job failed: SageMaker shows the beginning as FailureReason.
 
     Raises:
-        OSError: it cannot be written.
+        UserError: it cannot be written.
     """
-    place.failure.parent.mkdir(parents=True, exist_ok=True)
-    place.failure.write_text(reason[:FAILURE_CHARACTERS], encoding="utf-8")
+    # The name of a file may hold bytes that are no UTF-8, which Python keeps as characters that cannot be encoded.
+    printable = reason.encode("utf-8", "replace").decode("utf-8")
+    write_text(place.failure, printable[:FAILURE_CHARACTERS])
 
 
 def _object(path: Path, environment: Mapping[str, str], variable: str) -> dict[str, Any]:

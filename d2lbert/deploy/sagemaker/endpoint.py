@@ -25,7 +25,6 @@ ARCHIVE = "model.tar.gz"
 _VARIANT = "AllTraffic"
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 _METRIC = "SageMakerVariantInvocationsPerInstance"
-_POLICY = "invocations"
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Endpoint:
             role: ARN of the role that SageMaker takes to read both.
 
         Raises:
-            UserError: AWS refuses; then nothing is left of it.
+            UserError: AWS refuses, or it does not start; then nothing is left of it.
         """
         settings = settings or EndpointSettings()
         version = self._version(image, model, role, settings)
@@ -104,8 +103,12 @@ class Endpoint:
         except UserError:
             self._remove_version(version)
             raise
-        self._wait()
-        self._scale(settings)
+        try:
+            self._wait(version)
+            self._scale(settings)
+        except UserError:
+            self.tear_down()
+            raise
 
     def update(self, image: str, model: str, role: str, settings: EndpointSettings | None = None) -> None:
         """Put another model, image or machines behind the same address. The old ones answer until the new ones do.
@@ -114,18 +117,22 @@ class Endpoint:
             UserError: AWS refuses; then the old ones stay.
         """
         settings = settings or EndpointSettings()
-        with _told():
-            before = self._sagemaker.describe_endpoint(EndpointName=self.name)["EndpointConfigName"]
-        self._unscale()  # AWS refuses to update what it scales
+        before = self._describe()["EndpointConfigName"]
         version = self._version(image, model, role, settings)
+        scaled: EndpointSettings | None = None
         try:
+            scaled = self._unscale()  # AWS refuses to change the kind of machine of what it scales
             with _told():
                 self._sagemaker.update_endpoint(EndpointName=self.name, EndpointConfigName=version)
-            self._wait()
+            self._wait(version)
         except UserError:
-            self._remove_version(version)
+            now = self._describe()
+            if now["EndpointStatus"] == "InService" and now["EndpointConfigName"] != version:
+                self._remove_version(version)
+            if scaled is not None:
+                self._scale(scaled)
             raise
-        if before != version:
+        if before in self._versions():  # else somebody else has made it
             self._remove_version(before)
         self._scale(settings)
 
@@ -150,15 +157,15 @@ class Endpoint:
         Raises:
             UserError: AWS refuses.
         """
-        self._unscale()
         removed = []
         with _told():
-            if self._exists():
+            if _missing_is_false(self._sagemaker.describe_endpoint, EndpointName=self.name):
                 self._sagemaker.delete_endpoint(EndpointName=self.name)
                 self._sagemaker.get_waiter("endpoint_deleted").wait(EndpointName=self.name)
                 removed.append(f"endpoint {self.name}")
         for version in self._versions():
             removed += self._remove_version(version)
+        self._unscale()  # costs nothing, so it comes last: a role that may not do it still stops the bill
         return removed
 
     def _version(self, image: str, model: str, role: str, settings: EndpointSettings) -> str:
@@ -205,27 +212,34 @@ class Endpoint:
                     removed.append(f"{kind.replace('_', ' ')} {name}")
         return removed
 
-    def _exists(self) -> bool:
-        return _missing_is_false(self._sagemaker.describe_endpoint, EndpointName=self.name)
+    def _describe(self) -> dict[str, Any]:
+        with _told():
+            return dict(self._sagemaker.describe_endpoint(EndpointName=self.name))
 
-    def _wait(self) -> None:
-        """Wait until the endpoint answers.
+    def _wait(self, version: str) -> None:
+        """Wait until the endpoint answers with a version.
 
         Raises:
-            UserError: it does not start; the message says why.
+            UserError: it does not start, or answers with an older version again; the message says why.
         """
         from botocore.exceptions import WaiterError
 
-        try:
+        with contextlib.suppress(WaiterError):
             self._sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=self.name)
-        except WaiterError:
-            reason = self._sagemaker.describe_endpoint(EndpointName=self.name).get("FailureReason", "no reason given")
-            raise UserError(f"the endpoint {self.name} did not start: {reason}") from None
+        found = self._describe()
+        # After an update whose machines do not start, AWS goes back, and the endpoint is in service as before.
+        if found["EndpointStatus"] != "InService" or found["EndpointConfigName"] != version:
+            reason = found.get("FailureReason", f"no reason is given, its state is {found['EndpointStatus']}")
+            raise UserError(f"the endpoint {self.name} did not start with {version}: {reason}")
 
     @property
     def _target(self) -> dict[str, str]:
         resource = f"endpoint/{self.name}/variant/{_VARIANT}"
         return {"ServiceNamespace": "sagemaker", "ResourceId": resource, "ScalableDimension": _DIMENSION}
+
+    @property
+    def _policy(self) -> str:
+        return f"{self.name}-invocations"
 
     def _scale(self, settings: EndpointSettings) -> None:
         """Turn autoscaling on where more machines are allowed than there are at the start."""
@@ -243,19 +257,26 @@ class Endpoint:
             )
             self._scaling.put_scaling_policy(
                 **self._target,
-                PolicyName=f"{self.name}-{_POLICY}",
+                PolicyName=self._policy,
                 PolicyType="TargetTrackingScaling",
                 TargetTrackingScalingPolicyConfiguration=aim,
             )
 
-    def _unscale(self) -> None:
-        """Turn autoscaling off where it is on; its policies go with its target."""
+    def _unscale(self) -> EndpointSettings | None:
+        """Turn autoscaling off where it is on, and return what it was; its policies go with its target."""
+        resource = self._target["ResourceId"]
         with _told():
-            found = self._scaling.describe_scalable_targets(
-                ServiceNamespace="sagemaker", ResourceIds=[self._target["ResourceId"]]
-            )
-            if found["ScalableTargets"]:
-                self._scaling.deregister_scalable_target(**self._target)
+            targets = self._scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource])
+            policies = self._scaling.describe_scaling_policies(ServiceNamespace="sagemaker", ResourceId=resource)
+            if not targets["ScalableTargets"]:
+                return None
+            self._scaling.deregister_scalable_target(**self._target)
+        (target,) = targets["ScalableTargets"]
+        found = {"instances": target["MinCapacity"], "most_instances": target["MaxCapacity"]}
+        for policy in policies["ScalingPolicies"]:
+            if policy["PolicyName"] == self._policy:
+                found["invocations"] = round(policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
+        return EndpointSettings(**found)
 
 
 def pack(folder: Path, path: Path) -> None:

@@ -1,7 +1,7 @@
 """SageMaker's address for requests, on this machine: it hands them to a container's server as the service would.
 
-It keeps the limits of the service: 6 MiB a request, 60 s for an answer, and no header of the client but those that the
-service passes on. So what works here does not fail there over one of them. It checks no signature.
+It keeps the limits of the service: 6 MiB a request and an answer, 60 s between them, and no header of the client but
+those that the service passes on. So what works here does not fail there over one of them. It checks no signature.
 """
 
 from __future__ import annotations
@@ -58,12 +58,14 @@ class _Handler(BaseHTTPRequestHandler):
             connection.request("POST", "/invocations", body, headers)
             answer = connection.getresponse()
             status, content, kind = answer.status, answer.read(), answer.headers.get("Content-Type", "")
-        except OSError:  # too slow, or not there
+        except (OSError, http.client.HTTPException):  # too slow, not there, or gone in the middle of its answer
             return self._model_error(0, "Your invocation timed out while waiting for a response from container primary")
         finally:
             connection.close()
         if status // 100 != 2:
             return self._model_error(status, content.decode("utf-8", "replace"))
+        if len(content) > MOST_BYTES:
+            return self._model_error(status, f"the answer has {len(content)} bytes, more than {MOST_BYTES}")
         self._send(200, content, {"Content-Type": kind, "x-Amzn-Invoked-Production-Variant": _VARIANT})
 
     def _model_error(self, status: int, message: str) -> None:

@@ -69,7 +69,7 @@ def server_settings(environment: Mapping[str, str]) -> ServerSettings:
     size = _number(environment, "SAGEMAKER_MAX_PAYLOAD_IN_MB", _BATCH_MEGABYTES) * 2**20
     requests = _number(environment, "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS", 1)
     limits = {"body_bytes": size, "waiting_bytes": size * requests, "queue_tokens": max(65_536, size * requests)}
-    return ServerSettings(**limits, texts_per_request=1_000_000, deadline_seconds=_BATCH_SECONDS, drain_seconds=25.0)
+    return ServerSettings(**limits, texts_per_request=1_000_000, deadline_seconds=_BATCH_SECONDS)
 
 
 def _is_model(folder: Path) -> bool:

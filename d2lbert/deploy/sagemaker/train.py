@@ -6,6 +6,7 @@ the job, and writes down in one line why it failed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -73,7 +74,8 @@ def main() -> None:
     except (UserError, OSError) as error:
         reason = " ".join(str(error if isinstance(error, UserError) else refused_by_system(error)).split())
         print(f"d2lbert: {reason}", file=sys.stderr)
-        write_failure(place, reason)
+        with contextlib.suppress(UserError):  # a disk that takes nothing: the line above is all that is left
+            write_failure(place, reason)
         status = _MISTAKE
     sys.exit(status)
 
@@ -116,7 +118,8 @@ def command_of(job: Job, place: Places) -> list[str]:
         if option not in options:
             raise unknown_name("hyperparameter", option, options)
         arguments += _option(option, value, options[option])
-    return [sys.executable, *_launcher(job), "-m", "d2lbert.cli", *arguments]
+    launcher = _launcher(job) if name == "pretrain" else []
+    return [sys.executable, *launcher, "-m", "d2lbert.cli", *arguments]
 
 
 def _option(name: str, value: Any, default: Any) -> list[str]:
@@ -169,6 +172,7 @@ def _run_folder(job: Job, place: Places) -> Path:
     return job.channels["shared"] / "checkpoints"
 
 
+_SWITCHES = {"cased": False, "sharded": False}
 _COMMANDS = {
     "finetune": _Command(
         (Training, Columns),
@@ -178,7 +182,7 @@ _COMMANDS = {
     ),
     "pretrain": _Command(
         (Pretraining, PretrainingSettings, MaskingRates, Preparation),
-        {**dict.fromkeys(("config", "model", "vocab_size", "workers", "dropout", "initializer_range")), "cased": False},
+        {**dict.fromkeys(("config", "model", "vocab_size", "workers", "dropout", "initializer_range")), **_SWITCHES},
         {
             "learning_rate": "lr",
             "compiled": "compile",
@@ -211,14 +215,17 @@ def _file(job: Job, channel: str, named: Any) -> Path:
 
 
 def _launcher(job: Job) -> list[str]:
-    """Return how Python is started: alone, or by torchrun as one of several machines."""
-    if len(job.hosts) == 1:
+    """Return how Python is started: alone, or by torchrun, with a process for each GPU of each machine."""
+    import torch
+
+    processes = max(1, torch.cuda.device_count())
+    if len(job.hosts) == 1 and processes == 1:
         return []
-    place = ["--nnodes", str(len(job.hosts)), "--node-rank", str(job.rank), "--nproc-per-node", "gpu"]
-    if not Path("/proc/driver/nvidia/gpus").exists():
-        place[-1] = "1"
-    master = os.environ.get("MASTER_PORT", _PORT)
-    return ["-m", "torch.distributed.run", *place, "--master-addr", job.hosts[0], "--master-port", master]
+    place = ["--standalone"]
+    if len(job.hosts) > 1:
+        master = ["--master-addr", job.hosts[0], "--master-port", os.environ.get("MASTER_PORT", _PORT)]
+        place = ["--nnodes", str(len(job.hosts)), "--node-rank", str(job.rank), *master]
+    return ["-m", "torch.distributed.run", *place, "--nproc-per-node", str(processes)]
 
 
 def _environment(job: Job) -> dict[str, str]:

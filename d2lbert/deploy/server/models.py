@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,7 @@ class Models:
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._encoders: dict[Path, SharedEncoder] = {}
         self._models: dict[str, ServedModel] = {}
+        self._changing = threading.Lock()
         for name, source in sources.items():
             self._models[name] = self._load(name, source)
 
@@ -118,7 +120,8 @@ class Models:
         Raises:
             UserError: there is no such model, or it cannot be loaded; the old one stays.
         """
-        self._models[name] = self._load(name, self.find(name).source)
+        with self._changing:
+            self._models[name] = self._load(name, self.find(name).source)
 
     def add(self, name: str, source: str) -> None:
         """Load one more model.
@@ -126,9 +129,10 @@ class Models:
         Raises:
             UserError: there is one of this name, or it cannot be loaded.
         """
-        if name in self._models:
-            raise UserError(f"the model {name} is loaded already: remove it first")
-        self._models[name] = self._load(name, source)
+        with self._changing:
+            if name in self._models:
+                raise UserError(f"the model {name} is loaded already: remove it first")
+            self._models[name] = self._load(name, source)
 
     def remove(self, name: str) -> None:
         """Let a model go, and its encoder with the last model of it. What has been prepared for it is still computed.
@@ -136,9 +140,10 @@ class Models:
         Raises:
             UserError: there is no such model.
         """
-        del self._models[self.find(name).name]
-        used = [model.encoder for model in self._models.values()]
-        self._encoders = {base: encoder for base, encoder in self._encoders.items() if encoder in used}
+        with self._changing:
+            del self._models[self.find(name).name]
+            used = [model.encoder for model in self._models.values()]
+            self._encoders = {base: encoder for base, encoder in self._encoders.items() if encoder in used}
 
     def prepare(self, content: Mapping[str, Any], model: str | None = None) -> Prepared:
         """Check a text of a request and encode it.

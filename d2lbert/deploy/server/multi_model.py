@@ -28,12 +28,10 @@ def add_multi_model(app: FastAPI, server: Server) -> None:
         """Load a model: its name as ``model_name``, its folder as ``url``."""
         async with server.body(request) as raw:
             name, url = _asked(raw)
-        if name in server.models.names:
-            raise RefusalError(409, f"the model {name} is loaded already")
         try:
             await asyncio.get_running_loop().run_in_executor(None, server.models.add, name, url)
         except UserError as error:
-            raise RefusalError(422, str(error)) from None
+            raise RefusalError(409 if name in server.models.names else 422, str(error)) from None
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -63,7 +61,10 @@ def _add_one(app: FastAPI, server: Server) -> None:
     async def let_go(name: str) -> dict[str, str]:
         """Let a model go."""
         told = _told(server, name)
-        server.models.remove(name)
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, server.models.remove, name)
+        except UserError as error:
+            raise RefusalError(404, str(error)) from None
         return told
 
     @app.post("/models/{name}/invoke", response_class=Response, responses=ERRORS, openapi_extra=BODY)

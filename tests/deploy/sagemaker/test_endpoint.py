@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 import httpx
 import pytest
-from botocore.exceptions import WaiterError
+from botocore.exceptions import ClientError, WaiterError
 from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 from moto.server import ThreadedMotoServer
@@ -140,31 +140,91 @@ def test_a_refused_step_leaves_nothing(aws: Any, model: str, monkeypatch: pytest
     assert left(aws) == []
 
 
-def test_a_failed_update_keeps_the_old_version(aws: Any, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_is_there_is_not_made_again(aws: Any, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Endpoint("films").create(IMAGE, model, ROLE)
     endpoint = Endpoint("films")
-    endpoint.create(IMAGE, model, ROLE)
 
-    def refuse(**given: Any) -> None:
-        endpoint._sagemaker.describe_endpoint(EndpointName="nowhere")
+    def refuse(**given: Any) -> None:  # moto replaces it
+        raise ClientError({"Error": {"Code": "ValidationException", "Message": "already there"}}, "CreateEndpoint")
 
-    monkeypatch.setattr(endpoint._sagemaker, "update_endpoint", refuse)
-    with pytest.raises(UserError, match="Could not find"):
-        endpoint.update(IMAGE, model, ROLE)
+    monkeypatch.setattr(endpoint._sagemaker, "create_endpoint", refuse)
+    with pytest.raises(UserError, match="already there"):
+        endpoint.create(IMAGE, model, ROLE)
     assert left(aws) == ["Endpoint films", "EndpointConfig films-1", "Model films-1"]
 
 
-def test_an_endpoint_that_does_not_start_says_why(aws: Any, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("nowhere", "Could not find"),
+        ("films", "the endpoint films did not start with films-2: no reason is given, its state is InService"),
+    ],
+)
+def test_a_failed_update_keeps_the_old_version(
+    aws: Any, model: str, monkeypatch: pytest.MonkeyPatch, asked: str, told: str
+) -> None:
+    """It is refused; or accepted, and then AWS goes back, as it does where the new machines do not start."""
     endpoint = Endpoint("films")
+    endpoint.create(IMAGE, model, ROLE, EndpointSettings(instances=2, most_instances=5, invocations=700))
+
+    def update(**given: Any) -> None:
+        endpoint._sagemaker.describe_endpoint(EndpointName=asked)
+
+    monkeypatch.setattr(endpoint._sagemaker, "update_endpoint", update)
+    with pytest.raises(UserError, match=told):
+        endpoint.update(IMAGE, model, ROLE)
+    assert left(aws) == ["Endpoint films", "EndpointConfig films-1", "Model films-1"]
+    scaling = boto3.client("application-autoscaling")
+    (target,) = scaling.describe_scalable_targets(**NAME)["ScalableTargets"]
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (2, 5)
+    (policy,) = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 700
+
+
+def test_an_update_leaves_alone_what_another_tool_has_made(aws: Any, model: str) -> None:
+    endpoint = Endpoint("films")
+    endpoint.create(IMAGE, model, ROLE)
+    variant = aws.describe_endpoint_config(EndpointConfigName="films-1")["ProductionVariants"][0]
+    aws.create_endpoint_config(EndpointConfigName="by-hand", ProductionVariants=[variant])
+    aws.update_endpoint(EndpointName="films", EndpointConfigName="by-hand")
+    endpoint.update(IMAGE, model, ROLE)
+    assert "EndpointConfig by-hand" in left(aws)
+
+
+def test_an_endpoint_that_does_not_start_says_why_and_is_removed(
+    aws: Any, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = Endpoint("films")
+    describe, get_waiter = endpoint._sagemaker.describe_endpoint, endpoint._sagemaker.get_waiter
 
     class Waiter:
         def wait(self, **given: Any) -> None:
             raise WaiterError("endpoint_in_service", "Waiter encountered a terminal failure state", {})
 
-    reason = {"FailureReason": "The primary container did not pass the ping health check."}
-    monkeypatch.setattr(endpoint._sagemaker, "get_waiter", lambda name: Waiter())
-    monkeypatch.setattr(endpoint._sagemaker, "describe_endpoint", lambda **given: reason)
-    with pytest.raises(UserError, match="did not start: The primary container did not pass"):
+    def failed(**given: Any) -> dict[str, Any]:
+        reason = "The primary container did not pass the ping health check."
+        return {**describe(**given), "EndpointStatus": "Failed", "FailureReason": reason}
+
+    waiters = {"endpoint_in_service": lambda name: Waiter(), "endpoint_deleted": get_waiter}
+    monkeypatch.setattr(endpoint._sagemaker, "get_waiter", lambda name: waiters[name](name))
+    monkeypatch.setattr(endpoint._sagemaker, "describe_endpoint", failed)
+    with pytest.raises(UserError, match="did not start with films-1: The primary container did not pass"):
         endpoint.create(IMAGE, model, ROLE)
+    assert left(aws) == []
+
+
+def test_a_role_that_may_not_scale_still_stops_the_bill(aws: Any, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Endpoint("films")
+    endpoint.create(IMAGE, model, ROLE)
+    refusal = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeScalableTargets")
+
+    def refuse(**given: Any) -> None:
+        raise refusal
+
+    monkeypatch.setattr(endpoint._scaling, "describe_scalable_targets", refuse)
+    with pytest.raises(UserError, match=r"DescribeScalableTargets: no \(AccessDeniedException\)"):
+        endpoint.tear_down()
+    assert left(aws) == []
 
 
 def test_other_endpoints_of_similar_names_are_left_alone(aws: Any, model: str) -> None:

@@ -23,11 +23,13 @@ class Container(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])).strip())
         time.sleep(asked.get("seconds", 0))
-        content = json.dumps({"path": self.path, **{name.lower(): value for name, value in self.headers.items()}})
+        seen = {"path": self.path, **{name.lower(): value for name, value in self.headers.items()}}
+        content = json.dumps(seen).encode() + b" " * asked.get("spaces", 0)
         self.send_response(asked.get("status", 200))
         self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content) + asked.get("missing", 0)))
         self.end_headers()
-        self.wfile.write(content.encode())
+        self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing."""
@@ -76,10 +78,15 @@ def test_what_takes_too_long_or_is_too_large(port: int) -> None:
         assert "timed out" in answer.json()["Message"]
         assert ask(address, b"{}" + b" " * (MOST_BYTES - 2)).status_code == 200
         assert ask(address, b"{}" + b" " * (MOST_BYTES - 1)).status_code == 413
-        with pytest.raises(
-            urllib.error.HTTPError, match="413"
-        ):  # it sends all before it reads, and must not be cut off
+        # A client that sends all before it reads must not be cut off.
+        with pytest.raises(urllib.error.HTTPError, match="413"):
             urllib.request.urlopen(f"{address}/endpoints/films/invocations", b" " * 3 * MOST_BYTES, timeout=30)
+        assert "bytes, more than" in ask(address, {"spaces": MOST_BYTES}).json()["Message"]
+
+
+def test_half_an_answer_is_none(port: int) -> None:
+    with fake_runtime(port) as address:
+        assert ask(address, {"missing": 5}).status_code == 424
 
 
 def test_no_container_is_told_like_a_slow_one() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import typer
 from sagemaker_support import CSV, container, program, write_job
 
@@ -121,7 +124,7 @@ def test_every_option_of_a_command_is_a_hyperparameter_of_the_same_name(name: st
         for option in command.commands[name].params
         if option.opts[0].startswith("--")
     }
-    elsewhere = {"out", "resume", "checkpoint", "corpus", "prepare", "vocab", "engine", "sharded", "help"}
+    elsewhere = {"out", "resume", "checkpoint", "corpus", "prepare", "vocab", "engine", "help"}
     assert set(ours) == set(theirs) - elsewhere
     for option in set(ours) & set(theirs):
         assert isinstance(ours[option], bool) == theirs[option].is_flag, option
@@ -199,13 +202,30 @@ def test_a_spot_interruption_loses_nothing(tmp_path: Path, encoder: Path) -> Non
 
 
 def test_stopped_before_there_is_anything_to_save(tmp_path: Path, encoder: Path) -> None:
+    """While a pipe keeps it waiting for its first file: whoever is the first process of a container needs a handler."""
     root = job_with_model(tmp_path, encoder, FAST)
+    hyperparameters = root / "input" / "config" / "hyperparameters.json"
+    hyperparameters.unlink()
+    os.mkfifo(hyperparameters)
     with subprocess.Popen(program("train"), stderr=subprocess.PIPE, env=container(root)) as process:
-        time.sleep(1.0)
+        pipe = None
+        while pipe is None:
+            assert process.poll() is None
+            with contextlib.suppress(OSError):  # nobody reads yet
+                pipe = os.open(hyperparameters, os.O_WRONLY | os.O_NONBLOCK)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=LONG_ENOUGH)
-    assert process.returncode in (train.STOPPED, -signal.SIGTERM)
+        assert process.wait(LONG_ENOUGH) == train.STOPPED
+        os.close(pipe)
     assert not list((root / "model").iterdir())
+    assert not (root / "output" / "failure").exists()
+
+
+def test_pretraining_takes_every_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    write_job(tmp_path, {"command": "pretrain", "sharded": "true"}, {"corpus": {"a.txt": "text"}})
+    command = train.command_of(read_job({"SAGEMAKER_BASE_DIR": str(tmp_path)}), Places(tmp_path))
+    assert command[1:6] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    assert command[-1] == "--sharded"
 
 
 @pytest.mark.slow
