@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +74,7 @@ def finetune(
     named_task(task)
     _check_model(model)
     with claimed(out) as folder:  # what would be refused below is refused before anything is read
-        state = _checkpoint_of(folder) if checkpoint is None else checkpoint
+        state = _state_folder(folder, checkpoint)
         _mention_old_checkpoint(state, resume or checkpoint is not None)
     chosen = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
@@ -93,7 +92,7 @@ def finetune(
     seed_everything(settings.seed)
     trained = head_of(task)(encoder, task_object.labels)
     with claimed(out) as folder:
-        checkpoint = state if resume else checkpoint
+        checkpoint = state if resume or checkpoint is not None else None
         with _interruptible(checkpoint) as stopped:
             sets = train_examples, dev_examples
             history = fine_tune(
@@ -101,7 +100,7 @@ def finetune(
             )
         publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, staging))
         if checkpoint is not None:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+            checkpoints.remove_all(checkpoint)
     score = history.shown
     for record in history:
         print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
@@ -161,9 +160,20 @@ def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]
     write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
 
 
-def _checkpoint_of(folder: Path) -> Path:
-    """Return the folder of the checkpoints of a run into ``folder``, an absolute path."""
-    return folder.with_name(f"{folder.name}.checkpoint")
+def _state_folder(folder: Path, checkpoint: Path | None) -> Path:
+    """Return the folder of the checkpoints of a run into ``folder``, an absolute path: beside it, or as one says.
+
+    Raises:
+        UserError: it is a file, or in the way of the model.
+    """
+    if checkpoint is None:
+        return folder.with_name(f"{folder.name}.checkpoint")
+    state = checkpoint.resolve()
+    if state.is_file():
+        raise UserError(f"--checkpoint {checkpoint} is a file: choose a folder")
+    if folder in (state, *state.parents):
+        raise UserError(f"--checkpoint {checkpoint} lies in --out, which is for the model alone: choose another folder")
+    return state
 
 
 def _mention_old_checkpoint(checkpoint: Path, resume: bool) -> None:
