@@ -25,7 +25,7 @@ from d2lbert.commands.models import list_models
 from d2lbert.commands.predict import evaluate, predict
 from d2lbert.commands.pretrain import pretrain
 from d2lbert.commands.serve import serve
-from d2lbert.errors import BROKEN_PIPE, INTERRUPTED, UserError, refused_by_system
+from d2lbert.errors import BROKEN_PIPE, INTERRUPTED, UserError, is_out_of_memory, refused_by_system
 
 # The base class of the errors that a wrong command line raises. Typer has this name since 0.28. Before, it was click's
 # exception: from the package click up to 0.25, from Typer's own copy, without a public name, in 0.26 and 0.27.
@@ -137,8 +137,7 @@ def _message_of(error: Exception) -> str | None:
             _drop_output()
         return str(refused_by_system(error))
     text = str(error)
-    # Of PyTorch, a RuntimeError where memory runs out.
-    if isinstance(error, MemoryError) or "can't allocate memory" in text or type(error).__name__ == "OutOfMemoryError":
+    if is_out_of_memory(error):
         return "not enough memory: give smaller files, sizes or batches, or a machine with more memory"
     # Of pathlib, up to Python 3.12.
     if text.startswith("Symlink loop"):

@@ -64,6 +64,12 @@ def require(purpose: str, extra: str, *packages: str) -> None:
             raise UserError(f"{purpose} needs {package}: run pip install 'd2lbert[{extra}]'")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's own error, or that of PyTorch, which is a RuntimeError."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "can't allocate memory" in str(error)
+
+
 def refused_by_system(error: OSError) -> UserError:
     """Return the error for what the operating system refused: where, why, and what to do."""
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,7 @@ from d2lbert.commands.examples import Format, MaxLength, Model, Task, train_and_
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.predict import head_of, input_length
 from d2lbert.commands.rows import json_line, note, warn
+from d2lbert.commands.stopping import stops_after_step
 from d2lbert.config.training import Training, suited_settings
 from d2lbert.data.readers.tables import Columns
 from d2lbert.errors import INTERRUPTED, UserError
@@ -61,6 +62,9 @@ def finetune(
     format: Format = None,
     max_length: MaxLength = None,
     resume: Annotated[bool, typer.Option("--resume", help="keep the state in OUT.checkpoint, go on from it")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="as --resume, with the state in this FOLDER")
+    ] = None,
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev.
 
@@ -70,7 +74,8 @@ def finetune(
     named_task(task)
     _check_model(model)
     with claimed(out) as folder:  # what would be refused below is refused before anything is read
-        _mention_old_checkpoint(folder, resume)
+        state = _state_folder(folder, checkpoint)
+        _mention_old_checkpoint(state, resume or checkpoint is not None)
     chosen = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     settings = dataclasses.replace(settings, **given)  # checked before anything is read
@@ -87,14 +92,15 @@ def finetune(
     seed_everything(settings.seed)
     trained = head_of(task)(encoder, task_object.labels)
     with claimed(out) as folder:
-        checkpoint = _checkpoint_of(folder) if resume else None
-        with _interruptible(checkpoint):
+        checkpoint = state if resume or checkpoint is not None else None
+        with _interruptible(checkpoint) as stopped:
+            sets = train_examples, dev_examples
             history = fine_tune(
-                trained, task_object, tokenizer, train_examples, dev_examples, settings, checkpoint=checkpoint
+                trained, task_object, tokenizer, *sets, settings, checkpoint=checkpoint, stopped=stopped
             )
         publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, staging))
         if checkpoint is not None:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+            checkpoints.remove_all(checkpoint)
     score = history.shown
     for record in history:
         print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
@@ -154,26 +160,42 @@ def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]
     write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
 
 
-def _checkpoint_of(folder: Path) -> Path:
-    """Return the folder of the checkpoints of a run into ``folder``, an absolute path."""
-    return folder.with_name(f"{folder.name}.checkpoint")
+def _state_folder(folder: Path, checkpoint: Path | None) -> Path:
+    """Return the folder of the checkpoints of a run into ``folder``, an absolute path: beside it, or as one says.
+
+    Raises:
+        UserError: it is a file, or in the way of the model.
+    """
+    if checkpoint is None:
+        return folder.with_name(f"{folder.name}.checkpoint")
+    state = checkpoint.resolve()
+    if state.is_file():
+        raise UserError(f"--checkpoint {checkpoint} is a file: choose a folder")
+    if folder in (state, *state.parents):
+        raise UserError(f"--checkpoint {checkpoint} lies in --out, which is for the model alone: choose another folder")
+    return state
 
 
-def _mention_old_checkpoint(folder: Path, resume: bool) -> None:
+def _mention_old_checkpoint(checkpoint: Path, resume: bool) -> None:
     """Say that there is something to go on from, where the command does not ask for it."""
-    checkpoint = _checkpoint_of(folder)
     if not resume and checkpoints.begun(checkpoint):
         print(f"{checkpoint} is of a run that was stopped; only --resume goes on with it", file=sys.stderr)
 
 
 @contextlib.contextmanager
-def _interruptible(checkpoint: Path | None) -> Iterator[None]:
-    """In this context Ctrl-C ends the command, and a line tells what is left."""
+def _interruptible(checkpoint: Path | None) -> Iterator[Callable[[], bool]]:
+    """In this context Ctrl-C ends the command, with checkpoints after the current step; a line tells what is left.
+
+    Yields:
+        Whether the run shall end before its next step.
+    """
+    told = threading.Event()
     try:
-        yield
+        with stops_after_step(told.set) if checkpoint is not None else contextlib.nullcontext():
+            yield told.is_set
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoints.begun(checkpoint):
-            left = f"the same command goes on from the last whole epoch, in {checkpoint}"
+            left = f"the same command goes on from the last step, in {checkpoint}"
         else:
             left = "nothing was written"
         print(f"interrupted; {left}", file=sys.stderr)

@@ -6,9 +6,8 @@ import contextlib
 import dataclasses
 import json
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ import typer
 
 from d2lbert.commands.corpus import CorpusSource
 from d2lbert.commands.options import options_from_settings
+from d2lbert.commands.stopping import stops_after_step
 from d2lbert.config.bert import BertConfig, preset
 from d2lbert.config.gpt import gpt_preset
 from d2lbert.config.training import Pretraining
@@ -195,24 +195,6 @@ def _prepared(source: CorpusSource, folder: Path) -> TokenShards:
         sys.exit(INTERRUPTED)
 
 
-@contextlib.contextmanager
-def _interruptible(trainer: Trainer) -> Iterator[None]:
-    """In this context Ctrl-C ends the run after the current step, and a second Ctrl-C at once.
-
-    An exception in the middle of a step may be raised inside C code, which turns it into another error.
-    """
-
-    def interrupt(number: int, frame: object) -> None:
-        trainer.interrupted = True
-        signal.signal(signal.SIGINT, previous)
-
-    previous = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
 def _engine(name: str) -> Callable[..., TokenShards]:
     """Return the function that prepares a corpus."""
     from d2lbert.data.pretraining.ray import prepare_on_ray
@@ -244,12 +226,17 @@ def _trainer(
 def _train(trainer: Trainer, resume: bool) -> None:
     if resume and trainer.resume() and trainer.world.rank == 0:
         print(f"going on after step {trainer.step}", file=sys.stderr)
+
+    def stop() -> None:
+        trainer.interrupted = True
+
     try:
-        with _interruptible(trainer):
+        with stops_after_step(stop):
             metrics = trainer.run()
     except KeyboardInterrupt:
         goes_on = f"goes on after step {trainer.saved}" if trainer.saved else "begins with the first step"
-        print(f"interrupted after step {trainer.step}; --resume {goes_on}", file=sys.stderr)
+        if trainer.world.rank == 0:
+            print(f"interrupted after step {trainer.step}; --resume {goes_on}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     trainer.finish(trainer.data.shards.tokenizer())
     if trainer.world.rank == 0:

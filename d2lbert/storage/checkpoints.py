@@ -109,6 +109,18 @@ def begun(folder: Path) -> bool:
     return bool(_all(folder) or list(folder.glob(f"{_REPLACED}{_PREFIX}*")))
 
 
+def remove_all(folder: Path) -> None:
+    """Remove the checkpoints of a run that has ended, and the folder where nothing else is in it.
+
+    What cannot be removed stays, without a word: the run has its result.
+    """
+    _tidy(folder)
+    with contextlib.suppress(OSError):
+        for path in _all(folder):
+            _remove(path)
+        folder.rmdir()
+
+
 @contextlib.contextmanager
 def restoring(checkpoint: Path) -> Iterator[None]:
     """In this context, content that no run can have written ends in one line: its digests fit, but it was made up.
@@ -169,14 +181,23 @@ def _remove_old(folder: Path, new: Path, keep: int) -> None:
             kept += whole
             if path == new or (whole and kept <= keep):
                 continue
-            doomed = path.with_name(f".{path.name}")
-            shutil.rmtree(doomed, ignore_errors=True)
-            path.rename(doomed)
-            _known.pop(path, None)
-            shutil.rmtree(doomed)
+            _remove(path)
         except OSError as error:
             reason = error.strerror or error
             warnings.warn(f"the old checkpoint {path} stays ({reason}): mend or remove it by hand", stacklevel=3)
+
+
+def _remove(path: Path) -> None:
+    """Rename a checkpoint, and delete it then.
+
+    Raises:
+        OSError: it cannot be renamed, or not be deleted.
+    """
+    doomed = path.with_name(f".{path.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    path.rename(doomed)
+    _known.pop(path, None)
+    shutil.rmtree(doomed)
 
 
 def _is_whole(path: Path) -> bool:

@@ -127,6 +127,18 @@ def test_numbers_are_compared_as_numbers_and_foreign_names_stay(tmp_path: Path) 
     assert newest(tmp_path) == tmp_path / "checkpoint-100000000"
 
 
+def test_all_of_a_finished_run_go_and_foreign_files_stay(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    save(tmp_path / "other", 1, _write("1"), keep=1)
+    (tmp_path / "other" / "letter").write_text("mine")
+    for name in ("all", "other"):
+        (tmp_path / name / ".checkpoint-unfinished").mkdir()
+        checkpoints.remove_all(tmp_path / name)
+    assert not folder.exists()
+    assert _names(tmp_path / "other") == ["letter"]
+    checkpoints.remove_all(folder)  # it is gone already
+
+
 def test_digests_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process knows what it has written or verified; what has changed since, it reads again."""
     read: list[str] = []

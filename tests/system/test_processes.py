@@ -147,6 +147,29 @@ def test_a_killed_worker_is_replaced_without_losing_data(
     assert _log(tmp_path / "out") == _log(two)
 
 
+def test_interrupted_processes_save_the_same_step(
+    corpus: Path, two: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Ctrl-C reaches them during different steps; all save one, and the next start goes on from it to the same bits."""
+    out = tmp_path / "out"
+    command = [*_torchrun(2), *_options(corpus, out), "--save-every", "1000", "--resume"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    ) as agent:
+        began = time.monotonic()
+        while not (out / "log.csv").exists() or not _log(out):  # it has a row for every tenth step
+            assert agent.poll() is None
+            assert time.monotonic() - began < LONG_ENOUGH
+            time.sleep(0.02)
+        agent.send_signal(signal.SIGINT)
+        _, errors = agent.communicate(timeout=LONG_ENOUGH)
+    (saved,) = (out / "checkpoints").iterdir()
+    assert f"interrupted after step {int(saved.name.partition('-')[2])}; --resume goes on after" in errors
+    assert f"going on after step {int(saved.name.partition('-')[2])}" in _run(command, environment)
+    assert (out / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
+    assert _log(out) == _log(two)
+
+
 def test_batches_that_cannot_be_shared(corpus: Path, environment: dict[str, str], tmp_path: Path) -> None:
     command = [*_torchrun(2), *_options(corpus, tmp_path / "out"), "--accumulation", "3"]
     run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONG_ENOUGH)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d2lbert import __version__
 from d2lbert.deploy.server.core import RefusalError, Server
+from d2lbert.deploy.server.multi_model import add_multi_model
 from d2lbert.deploy.server.page import PAGE
 from d2lbert.deploy.server.protocol import add_protocol
 from d2lbert.deploy.server.sagemaker import add_sagemaker
@@ -26,8 +27,13 @@ from d2lbert.deploy.server.sagemaker import add_sagemaker
 log = logging.getLogger("d2lbert.server")
 
 
-def make_app(server: Server) -> FastAPI:
-    """Return the application with all addresses."""
+def make_app(server: Server, multi_model: bool = False) -> FastAPI:
+    """Return the application with all addresses.
+
+    Args:
+        multi_model: those too at which SageMaker loads models and lets them go. Whoever reaches them can have any
+            folder of this machine read, so they are for its containers alone.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -42,6 +48,8 @@ def make_app(server: Server) -> FastAPI:
     app.exception_handler(StarletteHTTPException)(_refuse_by_router)
     add_sagemaker(app, server)
     add_protocol(app, server)
+    if multi_model:
+        add_multi_model(app, server)
 
     @app.get("/metrics", response_class=Response)
     async def metrics() -> Response:

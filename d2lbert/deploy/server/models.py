@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,7 @@ class Models:
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._encoders: dict[Path, SharedEncoder] = {}
         self._models: dict[str, ServedModel] = {}
+        self._changing = threading.Lock()
         uses = Counter(_encoder_of_adapters(source) for source in sources.values())
         # Adapters that share their encoder with no others are merged into it: a sixth more texts a second.
         self._merged = {base for base, number in uses.items() if number == 1}
@@ -107,9 +109,10 @@ class Models:
         Raises:
             UserError: there is no such model, or there are several and none was named.
         """
+        if name is None and len(self._models) != 1:
+            what = f"several models are served: name one as model: {', '.join(self._models)}"
+            raise UserError(what if self._models else "no model is loaded")
         if name is None:
-            if len(self._models) > 1:
-                raise UserError(f"several models are served: name one as model: {', '.join(self._models)}")
             return next(iter(self._models.values()))
         if name not in self._models:
             raise unknown_name("model", name, self._models)
@@ -121,7 +124,30 @@ class Models:
         Raises:
             UserError: there is no such model, or it cannot be loaded; the old one stays.
         """
-        self._models[name] = self._load(name, self.find(name).source)
+        with self._changing:
+            self._models[name] = self._load(name, self.find(name).source)
+
+    def add(self, name: str, source: str) -> None:
+        """Load one more model.
+
+        Raises:
+            UserError: there is one of this name, or it cannot be loaded.
+        """
+        with self._changing:
+            if name in self._models:
+                raise UserError(f"the model {name} is loaded already: remove it first")
+            self._models[name] = self._load(name, source)
+
+    def remove(self, name: str) -> None:
+        """Let a model go, and its encoder with the last model of it. What has been prepared for it is still computed.
+
+        Raises:
+            UserError: there is no such model.
+        """
+        with self._changing:
+            del self._models[self.find(name).name]
+            used = [model.encoder for model in self._models.values()]
+            self._encoders = {base: encoder for base, encoder in self._encoders.items() if encoder in used}
 
     def prepare(self, content: Mapping[str, Any], model: str | None = None) -> Prepared:
         """Check a text of a request and encode it.

@@ -15,13 +15,14 @@ from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
 
-def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: int) -> None:
+def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: int, multi_model: bool = False) -> None:
     """Load the models and serve them. SIGTERM or Ctrl-C stops: what has been accepted is answered first.
 
     Args:
         sources: name -> folder, or name in the zoo.
         settings: limits.
         host, port: where to listen.
+        multi_model: whether models can be loaded and let go over HTTP, as SageMaker does in a container of many models.
 
     Raises:
         UserError: a model cannot be loaded.
@@ -29,7 +30,7 @@ def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: i
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     server = Server(Models(sources), settings)
     configuration = uvicorn.Config(
-        make_app(server),
+        make_app(server, multi_model),
         host=host,
         port=port,
         access_log=False,  # our own log has a line for each request

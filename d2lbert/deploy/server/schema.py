@@ -13,12 +13,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         404: "there is no such model",
         406: "no answer in a type that the client accepts",
         408: "the body did not arrive in time",
+        409: "there is a model of this name",
         413: "too large",
         415: "the type of the body is not known",
         422: "a text cannot be answered",
         429: "too many texts wait",
         503: "not ready, or stopping",
         504: "no answer in time",
+        507: "no memory for one more model",
     }.items()
 }
 _TEXT: dict[str, Any] = {

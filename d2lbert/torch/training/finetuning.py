@@ -9,8 +9,8 @@ import copy
 import json
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ def fine_tune(
     device: torch.device | str | None = None,
     progress: bool = True,
     checkpoint: str | Path | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> History:
     """Train ``model`` on ``train``, score it on ``dev`` after every epoch, and leave it with its best weights.
 
@@ -90,6 +91,7 @@ def fine_tune(
         progress: show a bar with tokens per second on standard error.
         checkpoint: a folder. The state is saved there after every epoch. If it already holds a state, the run continues
             from it, to the same weights as if it had never stopped. Encoder, examples and settings must be the same.
+        stopped: asked before every step. Where it says so, the state is saved, in the middle of an epoch too.
 
     Returns:
         One record for each epoch: mean training loss, seconds, tokens per second, and the scores on ``dev``. The best
@@ -98,6 +100,7 @@ def fine_tune(
     Raises:
         UserError: an example is a bare text or has no label, a text is longer than the model takes, there is no such
             score, the checkpoint belongs to another run, or the loss or a weight is not finite.
+        KeyboardInterrupt: ``stopped`` said so.
     """
     check_examples([*train, *dev])
     inputs = task.inputs(train, tokenizer, settings.max_length)
@@ -107,10 +110,10 @@ def fine_tune(
     seed_everything(settings.seed)
     device = place(model, device or best_device())
     run = Run(model, task, tokenizer, settings, device, inputs, best_by, checkpoint)
-    identity: dict[str, Any] = {}
+    run.stopped = stopped
     if checkpoint is not None:
-        identity = {**asdict(settings), **_identity(model, task, train, dev)}
-        with load_checkpoint(checkpoint, identity) as saved:
+        run.identity = {**asdict(settings), **_identity(model, task, train, dev)}
+        with load_checkpoint(checkpoint, run.identity) as saved:
             if saved is not None:
                 run.restore(saved)
     with progress_bar(run.total_steps, run.step, progress) as bar:
@@ -119,8 +122,7 @@ def fine_tune(
             check_weights(model, run.step, checkpoint)
             scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer))
             run.finish_epoch({**record, **scores})
-            if checkpoint is not None:
-                save_checkpoint(checkpoint, len(run.history), identity, run.state())
+            run.save()
     model.load_state_dict(run.best_weights)
     task.settle(model, run.history.best)
     model.eval()
@@ -138,6 +140,22 @@ def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[
     }
 
 
+@dataclass(frozen=True)
+class Partial:
+    """What has been done of an epoch that is not yet over.
+
+    Fields:
+        examples, tokens: trained on.
+        loss_sum: over these examples.
+        seconds: that it took.
+    """
+
+    examples: int = 0
+    tokens: int = 0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+
+
 class Run:
     """A fine-tuning run: its inputs, and the state that changes from epoch to epoch and goes into a checkpoint.
 
@@ -146,6 +164,10 @@ class Run:
         inputs: what the model sees of the training examples.
         best_by: the score that chooses the best epoch.
         checkpoint: the folder of its checkpoints, if it has any.
+
+    Attributes:
+        identity: what must be the same when the run is resumed.
+        stopped: whether the run shall end before its next step.
     """
 
     def __init__(
@@ -166,7 +188,11 @@ class Run:
         self.order = np.random.default_rng(settings.seed)
         self.best_weights = copy.deepcopy(model.state_dict())
         self.history = History(best_by)
-        self.step = 0
+        self.step, self.saved = 0, 0
+        self.partial = Partial()
+        self.identity: dict[str, Any] = {}
+        self.stopped: Callable[[], bool] = lambda: False
+        self._epoch_order = self._order_state()
 
     @property
     def total_steps(self) -> int:
@@ -186,6 +212,7 @@ class Run:
 
     def finish_epoch(self, record: dict[str, float]) -> None:
         """Keep the record, and the weights if they are the best so far."""
+        self.partial, self._epoch_order = Partial(), self._order_state()
         self.history.append(record)
         if self.history.best is record:
             self.best_weights = copy.deepcopy(self.model.state_dict())
@@ -195,7 +222,8 @@ class Run:
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "order": json.dumps(self.order.bit_generator.state),  # its integers have 128 bits
+            "order": self._epoch_order,
+            "partial": asdict(self.partial),
             "best_weights": self.best_weights,
             "history": list(self.history),
             "step": self.step,
@@ -208,20 +236,46 @@ class Run:
         self.order.bit_generator.state = json.loads(state["order"])
         self.best_weights, self.step = state["best_weights"], state["step"]
         self.history = History(self.history.best_by, state["history"])
+        self.partial = Partial(**state.get("partial", {}))  # of an older version: whole epochs only
+        self._epoch_order, self.saved = state["order"], self.step
+
+    def _order_state(self) -> str:
+        """Return the state of the generator of orders, which in a checkpoint is that before the epoch under way."""
+        return json.dumps(self.order.bit_generator.state)  # its integers have 128 bits
+
+    def save(self) -> None:
+        """Write a checkpoint, if the run has a folder for them and none of this step is there."""
+        if self.checkpoint is not None and self.step > self.saved:
+            save_checkpoint(self.checkpoint, self.step, self.identity, self.state())
+            self.saved = self.step
+
+    def stop_if_told(self) -> None:
+        """End the run if somebody said so, with a checkpoint of the last step.
+
+        Raises:
+            KeyboardInterrupt: somebody did.
+        """
+        if self.stopped():
+            self.save()
+            raise KeyboardInterrupt
 
 
 def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
-    """Pass once over the inputs in a new order.
+    """Pass once over the inputs in a new order, or over what is left of them where a run was stopped in between.
 
     Returns:
         The epoch, counted from 1, the mean loss, the seconds, and the tokens per second.
+
+    Raises:
+        KeyboardInterrupt: the run was told to stop.
     """
-    settings, task, inputs = run.settings, run.task, run.inputs
-    began, loss_sum, tokens = time.perf_counter(), 0.0, 0
+    settings, task, inputs, done = run.settings, run.task, run.inputs, run.partial
+    began, loss_sum, tokens = time.perf_counter() - done.seconds, done.loss_sum, done.tokens
     epoch = len(run.history) + 1
     run.model.train()
     shuffled = run.order.permutation(len(inputs))
-    for start in range(0, len(inputs), settings.batch_size):
+    for start in range(done.examples, len(inputs), settings.batch_size):
+        run.stop_if_told()
         items = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
         batch = collate([encoding for item in items for encoding in item.encodings], run.tokenizer, settings.packed)
         with autocast(run.device, settings.precision):
@@ -233,6 +287,7 @@ def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
         check_finite(value, run.step, run.checkpoint)
         loss_sum += value * len(items)
         tokens += batch.num_tokens
+        run.partial = Partial(start + len(items), tokens, loss_sum, time.perf_counter() - began)
         show_speed(bar, f"epoch {epoch}, loss {value:.3f}", per_second(tokens, time.perf_counter() - began))
     seconds = time.perf_counter() - began
     speed = per_second(tokens, seconds)

@@ -132,8 +132,8 @@ class Trainer:
             progress: show a bar with tokens per second on standard error, in the first process.
 
         Raises:
-            KeyboardInterrupt: between two steps, once ``interrupted`` is set. A process that trains alone writes a
-                checkpoint before; many processes would do so after different steps.
+            KeyboardInterrupt: between two steps, once ``interrupted`` is set, in one of all processes at least; after a
+                checkpoint.
         """
         settings = self.settings
         batches = self.data.batches(self.position)
@@ -147,8 +147,8 @@ class Trainer:
             lacks_row = self.losses and self.world.broadcast("yes" if log is not None and log.lacks_step else "")
             last = self._report(log) if lacks_row else {}
             while self.step < settings.steps:
-                if self.interrupted:
-                    if self.world.size == 1 and self.step > self.saved:
+                if self._is_interrupted():
+                    if self.step > self.saved:
                         self.save()
                     raise KeyboardInterrupt
                 self.losses = self.train_step(batches)
@@ -158,6 +158,12 @@ class Trainer:
                     self.save()
                 last = self._report(log, rate) or last
         return last or {"step": self.step, **self.validate()}
+
+    def _is_interrupted(self) -> bool:
+        """Whether any process was told to stop: a signal reaches them during different steps, and all must save one."""
+        if self.world.size == 1:
+            return self.interrupted
+        return bool(self.world.all_reduce(torch.tensor(float(self.interrupted), device=self.device)))
 
     def _is_due(self, every: int) -> bool:
         """Whether this is one of every so many steps, or the last."""

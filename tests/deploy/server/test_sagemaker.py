@@ -76,3 +76,13 @@ def test_a_stopped_server_is_not_ready(models: Models) -> None:
         is_refusal(client.get("/ping"), 503, "not ready")
         is_refusal(client.post("/invocations", json=TEXT), 503, "stopping")
     assert server.draining
+
+
+def test_what_a_batch_transform_job_may_send(folders: dict[str, str]) -> None:
+    server = Server(Models({"mood": folders["mood"]}), ServerSettings())
+    with TestClient(make_app(server)) as client:
+        limits = client.get("/execution-parameters").json()
+        assert limits == {"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD", "MaxPayloadInMB": 6}
+        lines = "".join(json.dumps({"text": f"film number {number}"}) + "\n" for number in range(300))
+        answer = client.post("/invocations", content=lines, headers={"Content-Type": "application/jsonlines"})
+    assert len(answer.text.splitlines()) == 300, "a line for each record"

@@ -200,8 +200,31 @@ def test_interrupt_writes_nothing(encoder: Path, tmp_path: Path) -> None:
 def test_interrupt_of_a_run_with_checkpoints_says_how_to_go_on(encoder: Path, tmp_path: Path) -> None:
     command = finetune_command(encoder, "sst2", tmp_path / "out", "--epochs", "100000", "--resume")
     line = _interrupt(command, r"epoch (?:[2-9]|\d\d)")  # the first is over
-    assert line == f"interrupted; the same command goes on from the last whole epoch, in {tmp_path / 'out.checkpoint'}"
+    assert line == f"interrupted; the same command goes on from the last step, in {tmp_path / 'out.checkpoint'}"
     assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoint"]
+
+
+def test_an_interrupted_run_goes_on_from_its_last_step(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    """Its state lies where --checkpoint says, beside what is there, and is gone when the model is there."""
+    state, options = tmp_path / "state", ("--epochs", "80", "--batch-size", "1", "--seed", "7")
+    command = finetune_command(encoder, train_file, tmp_path / "out", *options, "--checkpoint", str(state))
+    _interrupt(command, r"epoch (?:[2-9]|\d\d)")
+    steps = [int(path.name.partition("-")[2]) for path in state.glob("checkpoint-*")]
+    assert steps
+    assert not (tmp_path / "out").exists()
+    (state / "thesis.txt").write_text("years of work")
+    assert run(*command).returncode == 0
+    assert run(*finetune_command(encoder, train_file, tmp_path / "whole", *options)).returncode == 0
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("out", "whole")]
+    assert weights[0] == weights[1]
+    assert [path.name for path in state.iterdir()] == ["thesis.txt"]
+
+
+def test_a_place_for_checkpoints_that_cannot_be(encoder: Path, train_file: Path, tmp_path: Path) -> None:
+    command = finetune_command(encoder, train_file, tmp_path / "out", "--checkpoint")
+    assert complaint(*command, str(train_file)) == f"d2lbert: --checkpoint {train_file} is a file: choose a folder"
+    for inside in (tmp_path / "out", tmp_path / "out" / "state"):
+        assert "lies in --out, which is for the model alone" in complaint(*command, str(inside))
 
 
 def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Path) -> None:
@@ -228,7 +251,7 @@ def test_full_disk_while_a_checkpoint_is_written(encoder: Path, train_file: Path
         line = complaint(*command)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    target = tmp_path / "out.checkpoint" / "checkpoint-00000001"
+    target = tmp_path / "out.checkpoint" / "checkpoint-00000001"  # four sentences are one step
     assert line == f"d2lbert: cannot write {target}: File too large; free space, then go on with --resume"
     assert not list(target.parent.iterdir())
     assert run(*command).returncode == 0

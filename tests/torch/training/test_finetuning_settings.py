@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +48,12 @@ def _model(labels: tuple[str, ...] = TASK.labels) -> BertForSequenceClassificati
     return BertForSequenceClassification(BertModel(config), labels)
 
 
-def _run(settings: Training, checkpoint: Path | None = None) -> tuple[dict[str, torch.Tensor], list[dict[str, float]]]:
+def _run(
+    settings: Training, checkpoint: Path | None = None, stopped: Callable[[], bool] = lambda: False
+) -> tuple[dict[str, torch.Tensor], list[dict[str, float]]]:
     model = _model()
     data = _sentences(50, 1), _sentences(40, 2)
-    history = fine_tune(model, TASK, TOKENIZER, *data, settings, progress=False, checkpoint=checkpoint)
+    history = fine_tune(model, TASK, TOKENIZER, *data, settings, None, False, checkpoint, stopped)
     return model.state_dict(), history
 
 
@@ -81,18 +85,40 @@ def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(finetuning, "train_epoch", fail_in_the_third_epoch)
     with pytest.raises(Stopped):
         _run(QUICK, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-00000001", "checkpoint-00000002"]
+    steps = -(-50 // QUICK.batch_size)  # of an epoch
+    saved = [f"checkpoint-{epochs * steps:08}" for epochs in (1, 2)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == saved
     resumed, resumed_history = _run(QUICK, tmp_path)
     assert len(epochs) == 3 + 2
     assert [record["loss"] for record in resumed_history] == [record["loss"] for record in history]
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+def test_a_run_that_is_told_to_stop_goes_on_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    """At the first step of an epoch, within one, and twice in one: nothing is trained on twice, no bit differs."""
+    settings = dataclasses.replace(QUICK, batch_size=7)
+    whole, history = _run(settings)
+    steps = -(-50 // settings.batch_size)
+    for stop in (3, 5, 5 + steps, 2 * steps):
+        asked = itertools.count(int(max((path.name[-8:] for path in tmp_path.iterdir()), default=0)))
+        with pytest.raises(KeyboardInterrupt):
+            _run(settings, tmp_path, lambda stop=stop, asked=asked: next(asked) == stop)
+        assert (tmp_path / f"checkpoint-{stop:08}").is_dir()
+    resumed, resumed_history = _run(settings, tmp_path)
+    assert [record["loss"] for record in resumed_history] == [record["loss"] for record in history]
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_run_without_checkpoints_is_told_to_stop() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _run(QUICK, None, lambda: True)
+
+
 def test_checkpoints_that_cannot_be_used(tmp_path: Path) -> None:
     _run(dataclasses.replace(QUICK, epochs=1), tmp_path)
     with pytest.raises(UserError, match=r"of another run: epochs was 1 and is now 4; give the same, or remove"):
         _run(QUICK, tmp_path)
-    state = tmp_path / "checkpoint-00000001" / "state.pt"
+    (state,) = tmp_path.glob("checkpoint-*/state.pt")
     content = bytearray(state.read_bytes())
     content[len(content) // 2] ^= 1
     state.write_bytes(content)
