@@ -8,14 +8,25 @@ from typing import Annotated
 import typer
 
 from d2lbert.commands.rows import note
-from d2lbert.deploy.formats import FORMATS
+from d2lbert.commands.sources import named_sources
+from d2lbert.deploy.formats import BROWSER_FORMATS, FORMATS
+from d2lbert.errors import UserError, unknown_name
+
+_MEANINGS = FORMATS | BROWSER_FORMATS
 
 
 def export(
-    model: Annotated[str, typer.Option("--model", help="a fine-tuned model: a folder, or a name such as minilm-sst2")],
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            help="a fine-tuned model: a folder, or a name such as minilm-sst2; for a browser several adapters of one "
+            "encoder may be given, or a model with the head for masked words",
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="a new folder")],
     format: Annotated[
-        str, typer.Option("--format", help="; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()))
+        str, typer.Option("--format", help="; ".join(f"{name}: {meaning}" for name, meaning in _MEANINGS.items()))
     ] = "onnx",
     packed: Annotated[
         bool, typer.Option("--packed", help="take rows of several texts each, instead of one text to a row")
@@ -24,9 +35,26 @@ def export(
     """Write a fine-tuned model for other engines, such as ONNX Runtime.
 
     The graph takes any number of texts of any length, as input_ids, attention_mask and token_type_ids, and returns
-    logits. evaluate and predict read the new folder like any other model (onnx and onnx-int8).
+    logits. evaluate and predict read the new folder like any other model (onnx and onnx-int8). A folder for browsers is
+    read by the JavaScript in d2lbert/deploy/browser/js; its browser.json says what it holds and how large each file is.
     """
+    if format not in _MEANINGS:
+        raise unknown_name("format", format, _MEANINGS)
+    if format in BROWSER_FORMATS:
+        return _for_browser(model, out, format, packed)
+    if len(model) > 1:
+        raise UserError(f"--format {format} is of one model: give one --model, or --format onnx-web for adapters")
     from d2lbert.deploy.export import export as write
 
-    file = write(model, out, format, packed)
+    file = write(model[0], out, format, packed)
     note(f"{file} has {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _for_browser(models: list[str], out: Path, format: str, packed: bool) -> None:
+    if packed:
+        raise UserError(f"--packed is not for --format {format}: a page reads one text at a time; leave it out")
+    from d2lbert.deploy.browser.export import export_for_browser
+
+    folder = export_for_browser(named_sources(models), out, format).parent
+    for path in sorted(folder.iterdir()):
+        note(f"{path} has {path.stat().st_size / 1e6:.2f} MB")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from d2lbert.commands.options import options_from_settings
+from d2lbert.commands.sources import named_sources
 from d2lbert.config.serving import ServerSettings
 from d2lbert.errors import UserError, require
-from d2lbert.zoo.folders import local_folder
 
 
 @options_from_settings({})
@@ -31,30 +30,12 @@ def serve(
 
     POST {"text": "...", "model": "..."} to /invocations. GET /ping says whether requests would be answered.
     """
-    sources = _sources(model)
+    sources = named_sources(model)
     require("the server", "serve", "fastapi", "uvicorn", "prometheus_client")
     _check_free(host, port)
     from d2lbert.deploy.server.run import run
 
     run(sources, settings, host, port)
-
-
-def _sources(given: list[str]) -> dict[str, str]:
-    """Return name -> source. The name of a folder is its last part.
-
-    Raises:
-        UserError: two models have one name.
-    """
-    sources: dict[str, str] = {}
-    for one in given:
-        name, equals, source = one.partition("=")
-        if not equals or local_folder(one):
-            folder = local_folder(one)
-            name, source = (Path(folder).resolve().name if folder else one), one
-        if not name or name in sources:
-            raise UserError(f"--model {one}: the name {name!r} is empty or given twice; write NAME=FOLDER")
-        sources[name] = source
-    return sources
 
 
 def _check_free(host: str, port: int) -> None:

@@ -16,7 +16,7 @@ import torch
 
 from d2lbert.deploy.exported import ExportedModel, load_trained
 from d2lbert.deploy.formats import FORMATS, PROGRAM_FILE
-from d2lbert.deploy.graphs import OUTPUT, Graph, graph_of
+from d2lbert.deploy.graphs import Exportable, Graph, graph_of
 from d2lbert.deploy.quantize import errors_only, quantize
 from d2lbert.errors import UserError, require, unknown_name
 from d2lbert.storage.claims import claimed, publish
@@ -69,13 +69,13 @@ def _write(graph: Graph, tokenizer: Tokenizer, format: str, folder: Path) -> Non
     write_json(folder / CONFIG_FILE, {**model.config.to_dict(), **model.config_fields()})
 
 
-def to_program(graph: Graph) -> torch.export.ExportedProgram:
+def to_program(graph: Exportable) -> torch.export.ExportedProgram:
     """Return the operations of a graph as PyTorch lists them. Batch and length stay free."""
     with torch.no_grad():
         return torch.export.export(graph, graph.example(), dynamic_shapes=graph.axes(), strict=False)
 
 
-def to_onnx(graph: Graph) -> Any:
+def to_onnx(graph: Exportable) -> Any:
     """Return a graph as a ``ModelProto`` of ONNX, whose axes are named batch, length and, of packed rows, texts.
 
     Raises:
@@ -92,7 +92,7 @@ def to_onnx(graph: Graph) -> Any:
             graph.example(),
             dynamic_shapes=graph.axes(),
             input_names=graph.inputs,
-            output_names=[OUTPUT],
+            output_names=graph.outputs,
             opset_version=OPSET,
             dynamo=True,
             verbose=False,

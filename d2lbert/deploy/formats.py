@@ -9,3 +9,10 @@ FORMATS = {
     "onnx-int8": "model.onnx with weights and products of 8 bits",
 }
 PROGRAM_FILE = "model.pt2"
+
+# Formats for ONNX Runtime Web, in a folder with a manifest.
+BROWSER_FORMATS = {
+    "onnx-web": "a folder for browsers, with nothing lost",
+    "onnx-web-int8": "the same with weights and products of 8 bits",
+}
+BROWSER_FILE = "browser.json"

@@ -28,19 +28,37 @@ OUTPUT = "logits"
 _EXAMPLE = (2, 7, 3)  # B, L, W of the batch that the exporter follows; none is 0 or 1, which it would take for fixed
 
 
-class Graph(nn.Module):
+class Exportable(nn.Module):
+    """A function of tensors that an exporter can follow.
+
+    Attributes:
+        inputs: the names of the inputs, in the order of the arguments of ``forward``; a list of tensors has a name for
+            each of them.
+        outputs: the names of what ``forward`` returns.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = (OUTPUT,)
+
+    def example(self) -> tuple[Any, ...]:
+        """Return arguments of ``forward``."""
+        raise NotImplementedError
+
+    def axes(self) -> tuple[Any, ...]:
+        """Return for each argument the axes that are free, by their names."""
+        raise NotImplementedError
+
+
+class Graph(Exportable):
     """A model with its head, and how it is called. Each class below computes from inputs of its own.
 
     Args:
         model: in evaluation mode.
 
     Attributes:
-        inputs: the names of the inputs, in the order of the arguments of ``forward``; integers, (B, L) each, but
-            ``columns``, (B, W).
+        inputs: integers, (B, L) each, but ``columns``, (B, W).
         positions: the most tokens of a text.
     """
-
-    inputs: tuple[str, ...]
 
     def __init__(self, model: BertWithHead) -> None:
         super().__init__()

@@ -5,13 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from export_support import HEADS, SIZES
 from random_parameters import randomize
+from torch import nn
 
 from d2lbert.config import BertConfig
+from d2lbert.config.adapters import AdapterConfig
 from d2lbert.text import WordPiece
+from d2lbert.torch.adapters import adapted_layers, add_adapters, save_adapters
 from d2lbert.torch.bert import BertModel
+from d2lbert.torch.heads import (
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 from d2lbert.zoo.folders import locate
+
+ENCODER_SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +35,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.save_pretrained(path)
     WordPiece.from_pretrained(locate("minilm")).save_pretrained(path)
     return path
+
+
+def make_adapters(base: Path, folder: Path, head: type, *labels: str, seed: int = 0, rank: int = 2) -> None:
+    """Write adapters with random numbers, and a random head."""
+    model = head(BertModel.from_pretrained(base), *([list(labels)] if labels else []))
+    add_adapters(model, AdapterConfig(rank=rank, alpha=2.0 * rank))
+    torch.manual_seed(seed)
+    for layer in adapted_layers(model).values():
+        nn.init.normal_(layer.up, std=0.3)
+    save_adapters(model, folder, str(base))
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Name -> folder of each model: four sets of adapters of one encoder; "choice" is a whole model."""
+    root = tmp_path_factory.mktemp("served")
+    base = root / "base"
+    encoder = BertModel(BertConfig(**ENCODER_SIZES))
+    randomize(encoder, seed=1)
+    encoder.save_pretrained(base)
+    tokenizer = WordPiece.from_pretrained(locate("minilm"))
+    tokenizer.save_pretrained(base)
+    make_adapters(base, root / "mood", BertForSequenceClassification, "bad", "good", seed=1)
+    make_adapters(base, root / "likeness", BertForSequenceClassification, "score", seed=2)
+    make_adapters(base, root / "names", BertForTokenClassification, "O", "B-person", "I-person", seed=3, rank=3)
+    make_adapters(base, root / "answers", BertForQuestionAnswering, seed=4)
+    BertForMultipleChoice(encoder).save_pretrained(root / "choice")
+    tokenizer.save_pretrained(root / "choice")
+    return {name: str(root / name) for name in ("mood", "likeness", "names", "answers", "choice")}

@@ -43,10 +43,16 @@ def test_it_is_scored_like_the_model(folder: Path, tmp_path: Path) -> None:
 
 def test_mistakes_are_one_line(folder: Path, tmp_path: Path) -> None:
     line = complaint("export", "--model", "minilm-sst2", "--format", "onxx", "--out", tmp_path / "out")
-    assert line == "d2lbert: unknown format 'onxx': did you mean onnx or onnx-int8?"
+    assert line == "d2lbert: unknown format 'onxx': did you mean onnx or onnx-web or onnx-int8?"
     assert "is not empty: choose a new folder" in complaint("export", "--model", "minilm-sst2", "--out", folder)
     assert "not of BertForTokenClassification" in complaint("predict", "tagging", "--model", folder, "--text", TEXT)
     assert "is exported already: name the model" in complaint("export", "--model", folder, "--out", tmp_path / "out")
+    assert "is of one model: give one --model" in complaint(
+        "export", "--model", "minilm-sst2", "--model", "minilm-wnut17", "--out", tmp_path / "out"
+    )
+    web = ("export", "--model", "minilm-sst2", "--format", "onnx-web", "--out", tmp_path / "out")
+    assert "--packed is not for --format onnx-web: a page reads one text" in complaint(*web, "--packed")
+    assert "given twice; write NAME=FOLDER" in complaint(*web, "--model", "minilm-sst2")
     assert not (tmp_path / "out").exists()
 
 
@@ -56,3 +62,14 @@ def test_a_program_of_pytorch_is_not_run_here(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     line = complaint("predict", "classification", "--model", tmp_path / "program", "--text", TEXT)
     assert line.endswith("is for torch.export.load: name the model that it was made of, or one in ONNX")
+
+
+def test_a_folder_for_browsers_has_one_encoder_and_small_adapters(tmp_path: Path) -> None:
+    models = ("--model", "sentiment=minilm-sst2", "--model", "entities=minilm-wnut17")
+    result = run("export", *models, "--format", "onnx-web-int8", "--out", tmp_path / "web")
+    assert result.returncode == 0, result.stderr
+    for line in ("model.onnx has 23.05 MB", "sentiment.safetensors has 0.69 MB", "entities.safetensors has 0.69 MB"):
+        assert line in result.stderr
+    assert sorted(json.loads((tmp_path / "web" / "browser.json").read_text())["tasks"]) == ["entities", "sentiment"]
+    line = complaint("predict", "classification", "--model", tmp_path / "web", "--text", TEXT)
+    assert line.endswith("is for browsers: name the model that it was made of")
