@@ -22,7 +22,7 @@ ELSEWHERE = {
     "commands/models": ("system/commands/test_commands.py", "run as a user runs it"),
     "commands/predict": ("system/commands/test_predict.py", "run as a user runs it"),
     "commands/pretrain": ("system/commands/test_pretrain.py", "run as a user runs it"),
-    "commands/stopping": ("system/commands/test_finetune.py", "run as a user runs it"),
+    "commands/stopping": ("system/commands/test_finetune_stops.py", "run as a user runs it"),
     "commands/serve": ("system/server/test_serving.py", "run as a user runs it"),
     "deploy/server/run": ("system/server/test_serving.py", "run as a user runs it"),
     "mxnet/decoder": ("parity/test_translation_editions.py", "equals its twin in outputs and gradients"),

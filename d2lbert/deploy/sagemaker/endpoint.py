@@ -85,7 +85,7 @@ class Endpoint:
         return f"s3://{bucket}/{key}"
 
     def create(self, image: str, model: str, role: str, settings: EndpointSettings | None = None) -> None:
-        """Make the endpoint and wait until it answers.
+        """Make the endpoint and wait until it answers. Whoever interrupts it calls :meth:`tear_down`.
 
         Args:
             image: address of the container in ECR.

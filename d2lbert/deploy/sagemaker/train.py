@@ -29,7 +29,7 @@ from d2lbert.errors import UserError, refused_by_system, unknown_name
 
 STOPPED = 128 + signal.SIGTERM
 _MISTAKE = 2
-_PORT = "29500"  # at which the first machine waits for the others
+_PORT = "29500"  # at which the first machine waits for the others, unless MASTER_PORT names another
 _TAIL = 65_536  # bytes of what a run said last
 # SageMaker's own, not the model's: of its SDK, and of a tuning job.
 _PLATFORM = ("sagemaker_", "_tuning_objective_metric")

@@ -16,6 +16,7 @@ import pytest
 import torch
 import typer
 from sagemaker_support import CSV, container, program, write_job
+from server_support import free_port
 
 from d2lbert import UserError
 from d2lbert.cli import app
@@ -247,8 +248,9 @@ def test_two_machines_pretrain_one_model(tmp_path: Path, root: Path) -> None:
         )
         (machine / "input" / "data" / "shared").symlink_to(shared)
         machines.append(machine)
+    port = str(free_port())
     processes = [
-        subprocess.Popen(program("train"), stderr=subprocess.PIPE, text=True, env=container(machine, SM_HOSTS=""))
+        subprocess.Popen(program("train"), stderr=subprocess.PIPE, text=True, env=container(machine, MASTER_PORT=port))
         for machine in machines
     ]
     said = [process.communicate(timeout=LONG_ENOUGH)[1] for process in processes]

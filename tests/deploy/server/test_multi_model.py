@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -65,6 +67,22 @@ def test_refusals(empty: tuple[TestClient, Server], folders: dict[str, str], mon
     monkeypatch.setattr(server.models, "add", no_memory)
     is_refusal(load(client, "m2", folders["names"]), 507, "no memory for the model m2")
     assert client.get("/models").json()["models"] == [{"modelName": "m1", "modelUrl": folders["mood"]}]
+
+
+def test_of_two_loads_at_once_one_is_refused(
+    empty: tuple[TestClient, Server], folders: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = empty[1].models
+    load = models._load
+
+    def slow(name: str, source: str) -> Any:
+        time.sleep(0.2)
+        return load(name, source)
+
+    monkeypatch.setattr(models, "_load", slow)
+    with ThreadPoolExecutor(2) as pool:
+        errors = [one.exception() for one in [pool.submit(models.add, "m1", folders["mood"]) for _ in range(2)]]
+    assert sorted(str(error) for error in errors) == ["None", "the model m1 is loaded already: remove it first"]
 
 
 def test_a_long_list_comes_in_pages(empty: tuple[TestClient, Server], monkeypatch: pytest.MonkeyPatch) -> None:
