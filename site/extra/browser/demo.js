@@ -3,6 +3,7 @@
 const FOLDERS = { gap: "../models/tiny/", sentiment: "../models/minilm/", entities: "../models/minilm/" };
 const opened = new Map(); // folder -> a promise of its model
 let runtime = null;
+let report = () => {}; // told of every part of a download; the form whose button was pressed last shows it
 
 async function runtimeOnce(modules, read) {
   runtime ??= modules.loadRuntime(new URL("../onnxruntime/", location), read);
@@ -19,7 +20,7 @@ async function modelOf(folder, modules, read) {
   return opened.get(folder);
 }
 
-/** Return a table; rows hold strings and numbers from 0 to 1, which are shown in per cent. */
+/** Return a table that scrolls by itself; rows hold strings and numbers from 0 to 1, which are shown in per cent. */
 function table(caption, head, rows) {
   const found = document.createElement("table");
   found.createCaption().textContent = caption;
@@ -35,7 +36,10 @@ function table(caption, head, rows) {
       if (typeof value === "number") cell.style.setProperty("--share", (60 * value).toFixed(0));
     }
   }
-  return found;
+  const frame = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0, role: "region" });
+  frame.setAttribute("aria-label", caption);
+  frame.append(found);
+  return frame;
 }
 
 const show = {
@@ -67,17 +71,16 @@ const show = {
 
 async function answer(form) {
   const [status, result, button] = [form.querySelector("[role=status]"), form.querySelector(".result"), form.querySelector("button")];
-  let bytes = 0;
-  const megabytes = () => `${(bytes / 1e6).toFixed(1)} MB`;
   const say = (text) => (status.textContent = text);
+  let bytes = 0;
+  report = (more) => {
+    bytes += more;
+    say(`Downloading: ${(bytes / 1e6).toFixed(1)} MB`);
+  };
   button.disabled = true;
   try {
     const modules = await import("./model.js");
-    const read = (address) =>
-      modules.download(address, (more) => {
-        bytes += more;
-        say(`Downloading: ${megabytes()}`);
-      });
+    const read = (address) => modules.download(address, (more) => report(more));
     const model = await modelOf(FOLDERS[form.dataset.demo], modules, read);
     say("Computing");
     const [sentence, tables] = await show[form.dataset.demo](model, Object.fromEntries(new FormData(form)));

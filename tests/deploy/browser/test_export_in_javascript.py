@@ -119,6 +119,7 @@ def test_gaps_are_filled_as_in_python(tmp_path: Path) -> None:
                 np.testing.assert_allclose(rows, weights[layer][0, head].detach().numpy(), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_eight_bits_give_the_labels_of_python(tmp_path: Path) -> None:
     sources = {"sentiment": "minilm-sst2", "entities": "minilm-wnut17"}
     export_for_browser(sources, tmp_path / "minilm", "onnx-web-int8")

@@ -133,6 +133,8 @@ def test_nothing_comes_before_a_click_and_nothing_from_elsewhere(
     assert stated - manifest == download_sizes(extra)["sentiment"] - loaded_before
     assert press(driver, "entities").startswith("Found: ")
     assert [url.removeprefix(address) for url in requested(driver)] == ["/models/minilm/entities.safetensors"]
+    said = driver.find_element(By.CSS_SELECTOR, "form[data-demo=sentiment] [role=status]").text
+    assert said.startswith("The review is ")  # not the progress of the other task's download
 
 
 def test_the_gap_is_filled_and_attention_is_shown(driver: webdriver.Chrome, address: str) -> None:
