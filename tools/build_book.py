@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from browser_demo import write_demo
 from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
@@ -52,6 +53,7 @@ def build_site(runs: list[Run]) -> int:
         (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
+    write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(make_page(run.executed, run.path, ROOT), source / run.path)

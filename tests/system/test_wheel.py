@@ -64,6 +64,12 @@ def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:
     assert refused.startswith("minilm-sick is not in the installed package, since its licence (CC BY-NC-SA 3.0")
 
 
+def test_the_wheel_brings_the_javascript_of_the_browser(installed: Path) -> None:
+    modules = installed / "installed" / "d2lbert" / "deploy" / "browser" / "js"
+    names = ["model.js", "tasks.js", "unicode.js", "wordpiece.js"]
+    assert sorted(path.name for path in modules.iterdir()) == names
+
+
 def test_what_not_everybody_may_use_is_in_no_archive(installed: Path, root: Path) -> None:
     kept = [entry.folder for entry in entries() if entry.checkout_only]
     bundled = installed / "installed" / "d2lbert" / "data" / "_bundled"

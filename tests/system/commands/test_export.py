@@ -64,6 +64,7 @@ def test_a_program_of_pytorch_is_not_run_here(tmp_path: Path) -> None:
     assert line.endswith("is for torch.export.load: name the model that it was made of, or one in ONNX")
 
 
+@pytest.mark.slow
 def test_a_folder_for_browsers_has_one_encoder_and_small_adapters(tmp_path: Path) -> None:
     models = ("--model", "sentiment=minilm-sst2", "--model", "entities=minilm-wnut17")
     result = run("export", *models, "--format", "onnx-web-int8", "--out", tmp_path / "web")
