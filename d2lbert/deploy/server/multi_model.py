@@ -6,6 +6,7 @@ Source: Amazon SageMaker Developer Guide, "Custom Containers Contract for Multi-
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -41,7 +42,7 @@ def add_multi_model(app: FastAPI, server: Server) -> None:
     @app.get("/models")
     async def models(next_page_token: str = "") -> dict[str, Any]:
         """The models that are loaded, a page of them."""
-        first = int(next_page_token) if next_page_token.isdecimal() else 0
+        first = int(next_page_token) if re.fullmatch(r"[0-9]{1,9}", next_page_token) else 0
         page = server.models.names[first : first + _PAGE]
         rest = {"nextPageToken": str(first + _PAGE)} if first + _PAGE < len(server.models.names) else {}
         return {"models": [_told(server, name) for name in page], **rest}

@@ -94,6 +94,8 @@ def test_a_long_list_comes_in_pages(empty: tuple[TestClient, Server], monkeypatc
     second = client.get("/models", params={"next_page_token": first["nextPageToken"]}).json()
     assert [one["modelName"] for one in first["models"] + second["models"]] == list(served)
     assert "nextPageToken" not in second
+    for token in ("x", "²", "9" * 5000):  # not ours: the first page
+        assert client.get("/models", params={"next_page_token": token}).json() == first
 
 
 def test_an_ordinary_server_loads_no_folder_that_is_asked_for(client: TestClient, folders: dict[str, str]) -> None:
