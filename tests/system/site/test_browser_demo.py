@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, DRIVER, chromium, inspect, served
+from browser import inspect, served
 from browser_demo import download_sizes, write_demo
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -54,17 +53,6 @@ const [folder, method, name, texts, done] = arguments;
 """
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
-    if not (CHROMIUM.is_file() and DRIVER.is_file()):
-        reason = f"needs Chromium and ChromeDriver ({CHROMIUM}, {DRIVER})"
-        if os.environ.get("D2LBERT_REQUIRE_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, DRIVER, chromium, inspect, served
+from browser import inspect, served
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -24,17 +22,6 @@ ROOT = Path(__file__).resolve().parents[3]
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
-    if not (CHROMIUM.is_file() and DRIVER.is_file()):
-        reason = f"needs Chromium and ChromeDriver ({CHROMIUM}, {DRIVER})"
-        if os.environ.get("D2LBERT_REQUIRE_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
