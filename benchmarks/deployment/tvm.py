@@ -1,17 +1,19 @@
 """A compiler beside a runtime: MiniLM's classifier in PyTorch, ONNX Runtime and TVM, one text at a time.
 
-TVM turns each operation of a ``torch.export`` program into loops and compiles the loops. Four ways to choose them:
+TVM turns each operation of a ``torch.export`` program into loops and compiles the loops; batch and length stay free.
+Three ways to choose the loops:
 
-* as compiled: loops as the operation is written, for any x86-64 processor; batch and length stay free.
+* as compiled: as the operation is written, for any x86-64 processor.
 * this processor: the same loops, with this processor's instructions.
-* reordered: neighbouring numbers are read one after the other, 16 at once, by all cores; batch and length stay free.
-* tuned: one batch size and length for each program. MetaSchedule tries ``--trials`` ways and keeps the fastest.
+* reordered: neighbouring numbers are read one after the other, 16 at once, by all cores.
 
 The same weights, the same texts of 32 and of 256 tokens; all take turns in one process, and their logits must agree.
-TVM is no dependency of this project: ``pip install apache-tvm xgboost-cpu`` (seen with 0.27).
+TVM is no dependency of this project: ``pip install apache-tvm``. What is missing was tried with 0.27.0.post1: its wheel
+has no library of matrix products to call, and its search for faster loops (MetaSchedule, started by ``tune_relax``)
+ends in a segmentation fault.
 
-    python -m benchmarks.deployment.tvm    # half an hour on two cores
-    python -m benchmarks.deployment.tvm --trials 64 --turns 3 --result deployment/trial
+    python -m benchmarks.deployment.tvm    # a quarter of an hour on two cores
+    python -m benchmarks.deployment.tvm --turns 3 --result deployment/trial
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ REFERENCE = "PyTorch"
 
 
 def loops_of(program: torch.export.ExportedProgram) -> Any:
-    """Return a program as a module of TVM, whose operations are functions of plain loops."""
+    """Return a program of plain operations as a module of TVM, in which each of them is a function of plain loops."""
     from tvm import relax
     from tvm.relax.frontend.torch import from_exported_program
 
-    module = from_exported_program(program.run_decompositions(), keep_params_as_input=False)
+    module = from_exported_program(program, keep_params_as_input=False)
     return relax.get_pipeline("zero")(relax.transform.DecomposeOpsForInference()(module))
 
 
@@ -84,16 +86,6 @@ def _reorder(schedule: Any, block: Any) -> None:
         schedule.vectorize(schedule.get_loops(first)[-1])
 
 
-def tuned(module: Any, target: Any, trials: int, folder: Path) -> Any:
-    """Return a module with the fastest loops of so many that were tried, on this machine."""
-    from tvm import relax
-    from tvm.s_tir.meta_schedule.relax_integration import tune_relax
-
-    with target:
-        tune_relax(module, {}, target, str(folder), max_trials_global=trials, num_trials_per_iter=16, seed=0)
-        return relax.transform.MetaScheduleApplyDatabase(str(folder))(module)
-
-
 def built(module: Any, target: Any, graph: Graph, path: Path) -> Engine:
     """Compile a module to a library and return it as an engine."""
     import tvm
@@ -106,65 +98,48 @@ def built(module: Any, target: Any, graph: Graph, path: Path) -> Engine:
     def run(batch: Any) -> np.ndarray:
         given = [tensor.numpy() for tensor in arguments(to_tensors(batch), graph.inputs).values()]
         # The compiled program reads where an id points, also beyond the table.
-        assert 0 <= given[0].min() and given[0].max() < vocabulary
+        assert ((given[0] >= 0) & (given[0] < vocabulary)).all()
         found = machine["main"](*[tvm.runtime.tensor(one) for one in given])
         return (found if hasattr(found, "numpy") else found[0]).numpy()
 
     return run
 
 
-class Compiled:
-    """Libraries of one graph, with what it took to make them.
+def compiled(graph: Graph, folder: Path) -> tuple[dict[str, Engine], dict[str, dict[str, float]]]:
+    """Compile a graph in each of the ways above.
 
-    Args:
-        folder: where they are written.
-        trials: ways of loops to try for each length, where they are tuned.
+    Returns:
+        name of a way -> its engine, and name of a way -> seconds to compile it and bytes of its library.
     """
+    import tvm
+    from tvm.target.codegen import llvm_get_system_cpu
 
-    def __init__(self, graph: Graph, folder: Path, trials: int) -> None:
-        import tvm
-        from tvm.target.codegen import llvm_get_system_cpu
-
-        self.graph, self.folder, self.trials = graph, folder, trials
-        cores = {"num-cores": torch.get_num_threads()}
-        self.any = tvm.target.Target({"kind": "llvm", **cores})
-        self.this = tvm.target.Target({"kind": "llvm", "mcpu": llvm_get_system_cpu(), **cores})
-        self.costs: dict[str, dict[str, float]] = {}
-
-    def engine(self, name: str, length: int) -> Engine:
-        """Make one of the ways above for texts of a length."""
-        path, began = self.folder / f"{name} {length}.so", time.perf_counter()
-        if name == "tuned":
-            ids = torch.ones(1, length, dtype=torch.int64)
-            with torch.no_grad():
-                program = torch.export.export(self.graph, (ids, ids, ids * 0), strict=False)
-            module = tuned(loops_of(program), self.this, self.trials, self.folder / f"trials {length}")
-        else:
-            module = loops_of(to_program(self.graph))
-            module = reordered(module) if name == "reordered" else module
-        engine = built(module, self.any if name == "as compiled" else self.this, self.graph, path)
+    cores = {"kind": "llvm", "num-cores": torch.get_num_threads()}
+    this = tvm.target.Target({**cores, "mcpu": llvm_get_system_cpu()})
+    program = to_program(graph).run_decompositions()
+    engines, costs = {}, {}
+    for way, target in (("as compiled", tvm.target.Target(cores)), ("this processor", this), ("reordered", this)):
+        path, began = folder / f"{way}.so", time.perf_counter()
+        module = loops_of(program)
+        engines[f"TVM, {way}"] = built(reordered(module) if way == "reordered" else module, target, graph, path)
         cost = {"seconds_to_compile": time.perf_counter() - began, "bytes": path.stat().st_size}
-        self.costs[f"TVM, {name}"] = cost
-        print(f"{name}, {length} tokens: {cost}", flush=True)
-        return engine
+        costs[f"TVM, {way}"] = cost
+        print(f"{way}: {cost}", flush=True)
+    return engines, costs
 
 
-def measure(options: Any, tokenizer: WordPiece, texts: list[str]) -> dict[str, Any]:
-    """Compile for each length, let all sides take turns, and return what was measured."""
+def measure(tokenizer: WordPiece, texts: list[str], count: int) -> dict[str, Any]:
+    """Compile, let all sides take turns over so many texts of each length, and return what was measured."""
     model = BertForSequenceClassification.from_pretrained("minilm-sst2")
-    metrics: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        graph = graph_file(model, folder, packed=False)
+        graph = graph_file(model, Path(name), packed=False)
+        engines, costs = compiled(graph_of(model), Path(name))
+        engines = {REFERENCE: in_pytorch(model), "ONNX Runtime": in_onnx_runtime(graph, model), **engines}
+        metrics: dict[str, Any] = {"compiled": costs, "onnx_bytes": graph.stat().st_size}
         for length in LENGTHS:
-            compiled = Compiled(graph_of(model), folder, options.trials)
-            ways = ["as compiled", "this processor", "reordered"] + ["tuned"] * (options.trials > 0)
-            sides = {REFERENCE: in_pytorch(model), "ONNX Runtime": in_onnx_runtime(graph, model)}
-            sides |= {f"TVM, {way}": compiled.engine(way, length) for way in ways}
-            turns = [[one] for one in texts_of_length(tokenizer, texts, length, options.turns)]
-            found, logits = race({side: (engine, False) for side, engine in sides.items()}, turns, "texts", REFERENCE)
-            found |= {"differences": differences(logits, REFERENCE), "compiled": compiled.costs}
-            metrics[str(length)] = {**found, "onnx_bytes": graph.stat().st_size}
+            turns = [[one] for one in texts_of_length(tokenizer, texts, length, count)]
+            found, logits = race({side: (engine, False) for side, engine in engines.items()}, turns, "texts", REFERENCE)
+            metrics[str(length)] = {**found, "differences": differences(logits, REFERENCE)}
     return metrics
 
 
@@ -172,21 +147,19 @@ def main() -> None:
     """Compile, measure and write ``results/deployment/tvm.json``."""
     parser = command_line(str(__doc__))
     parser.add_argument("--turns", type=int, default=12, help="texts of each length")
-    parser.add_argument("--trials", type=int, default=512, help="ways of loops that are tried for each length; 0: none")
     parser.add_argument("--quiet", action="store_true", help="note that nothing else ran on the machine")
     parser.add_argument("--result", default="deployment/tvm", help="results/<this>.json")
     options = parser.parse_args()
     if importlib.util.find_spec("tvm") is None:
-        raise SystemExit("TVM is not installed: pip install apache-tvm xgboost-cpu")
+        raise SystemExit("TVM is not installed: pip install apache-tvm")
     os.environ.setdefault("TVM_NUM_THREADS", str(torch.get_num_threads()))
     record = Record(options.result, ["torch", "onnxruntime", "apache-tvm", "d2lbert"], seeds=[0])
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     texts = [example.text for example in data.load("sst2", "dev")]
     record.write(
-        measure(options, tokenizer, texts),
+        measure(tokenizer, texts, options.turns),
         data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
         threads=torch.get_num_threads(),
-        trials=options.trials,
         quiet=options.quiet,
         instructions=instructions(),
     )
