@@ -14,15 +14,14 @@ MiniLM is ``minilm-sst2``; BERT-base has random weights, whose speed is that of 
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks.command_line import command_line
+from benchmarks.engine_turns import differences, instructions, race, texts_of_length
 from benchmarks.int8_sides import (
     BATCH,
     CALIBRATION,
@@ -36,10 +35,8 @@ from benchmarks.int8_sides import (
     to_calibrate,
 )
 from benchmarks.record import Record
-from benchmarks.timing import Lap, Side, compare, in_words, take_turns, timed
 from d2lbert import data
 from d2lbert.config import preset
-from d2lbert.data.batching import pack, pad
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
@@ -47,9 +44,6 @@ from d2lbert.weights.folder import WEIGHTS_FILE
 from d2lbert.zoo import locate
 
 TOKENS = 256  # of the text whose latency is measured
-WARM_UP = 2
-PAUSE = 0.1  # seconds before a turn: the threads of the engine before it still look for work for a while
-TOLERANCE = 1e-4  # of logits of float32
 # Engines whose numbers have fewer digits: their logits may differ.
 REDUCED = ("int8", "bfloat16")
 REFERENCE = "transformers"
@@ -91,66 +85,6 @@ def engines(model: BertForSequenceClassification, graphs: dict[str, Path]) -> di
     }
 
 
-def rested(side: Side) -> Side:
-    """Return a side that rests before its turn, outside the time taken."""
-
-    def turn(work: Any) -> Lap:
-        time.sleep(PAUSE)
-        return side(work)
-
-    return turn
-
-
-def race(
-    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]], unit: str
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Let the engines take turns over batches of texts; return speeds with ratios to the reference, and all logits."""
-    logits: dict[str, list[np.ndarray]] = {name: [] for name in sides}
-
-    def side(name: str) -> Callable[[list[Encoding]], None]:
-        engine, packed = sides[name]
-        return lambda batch: logits[name].append(engine((pack if packed else pad)(batch)))
-
-    laps = take_turns({name: rested(timed(side(name), len)) for name in sides}, [turns[0]] * WARM_UP + turns, WARM_UP)
-    pairs = [(name, REFERENCE) for name in sides if name != REFERENCE]
-    found = compare(laps, unit, pairs)
-    print(in_words(found), flush=True)
-    return found, {name: np.concatenate(own[WARM_UP:]) for name, own in logits.items()}
-
-
-def differences(logits: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    """Return for each engine the largest difference of a logit to the reference's, and the share of changed labels.
-
-    Raises:
-        SystemExit: an engine of float32 computed something else.
-    """
-    right, found = logits[REFERENCE], {}
-    for name, own in logits.items():
-        largest = float(np.abs(own - right).max())
-        if largest > TOLERANCE and not any(word in name for word in REDUCED):
-            raise SystemExit(f"{name}: logits differ by {largest:.1e}; it did not compute the same")
-        changed = float((own.argmax(-1) != right.argmax(-1)).mean())
-        found[name] = {"largest_difference_of_logits": largest, "changed_labels": changed}
-    return found
-
-
-def instructions() -> list[str]:
-    """Return which instructions for 8 and 16 bits the processor has: they decide what int8 and bfloat16 gain."""
-    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").is_file() else []
-    wanted = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
-    return [name for name in wanted if name in flags]
-
-
-def long_texts(tokenizer: WordPiece, texts: list[str], count: int) -> list[Encoding]:
-    """Return texts of exactly ``TOKENS`` tokens: sentences one after the other, from another one on each time."""
-    found = []
-    for first in range(count):
-        joined = " ".join((texts[first:] + texts[:first]) * (1 + TOKENS // len(texts)))
-        found.append(tokenizer.encode(joined, max_length=TOKENS))
-    assert {len(one) for one in found} == {TOKENS}
-    return found
-
-
 def measure(
     name: str, calibration: list[Encoding], encodings: list[Encoding], long: list[Encoding], batches: int | None
 ) -> dict[str, Any]:
@@ -170,12 +104,12 @@ def measure(
         files = {"PyTorch": Path(folder) / WEIGHTS_FILE} | graphs
         sizes = {engine: path.stat().st_size for engine, path in files.items()}
         sides = engines(model, graphs)
-        latency, one = race(sides, [[one] for one in long], "texts")
-        speed, many = race(sides, chunks, "sentences")
+        latency, one = race(sides, [[one] for one in long], "texts", REFERENCE)
+        speed, many = race(sides, chunks, "sentences", REFERENCE)
     return {
         "bytes": sizes,
-        "latency": {**latency, "differences": differences(one)},
-        "throughput": {**speed, "differences": differences(many)},
+        "latency": {**latency, "differences": differences(one, REFERENCE, REDUCED)},
+        "throughput": {**speed, "differences": differences(many, REFERENCE, REDUCED)},
     }
 
 
@@ -191,7 +125,7 @@ def main() -> None:
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     texts = [example.text for example in data.load("sst2", "dev")]
     encodings = tokenizer.encode_batch(texts, max_length=512)
-    long = long_texts(tokenizer, texts, options.turns)
+    long = texts_of_length(tokenizer, texts, TOKENS, options.turns)
     calibration = tokenizer.encode_batch([one.text for one in data.load("sst2", "train")[:CALIBRATION]], max_length=512)
     metrics = {name: measure(name, calibration, encodings, long, options.batches) for name in options.models}
     record.write(
