@@ -28,6 +28,7 @@ KINDS = [
     ("bert", "answers", True),
     ("albert", "texts", False),
     ("distilbert", "tokens", True),
+    ("pruned", "texts", True),
 ]
 
 
