@@ -54,8 +54,8 @@ def get_model(
     Returns:
         a ``BertModel``, ``DistilBertModel`` or ``PrunedBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a
         ``Unigram``, a ``Gpt`` with a ``ByteLevel``, an ``Elmo`` with a ``WordCharacters``, or a translator, a
-        ``Transformer`` or ``Seq2Seq``, with a ``BytePairEncoding``. Of low-rank adapters, the whole model with its head,
-        such as a ``BertForSequenceClassification``, the adapters merged into the encoder.
+        ``Transformer`` or ``Seq2Seq``, with a ``BytePairEncoding``. Of low-rank adapters, the whole model with its
+        head, such as a ``BertForSequenceClassification``, the adapters merged into the encoder.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the

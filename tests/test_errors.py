@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from d2lbert.errors import UserError, refused_by_system, unknown_name
+from d2lbert.errors import UserError, refused_by_system, require, unknown_name
 
 
 def test_the_nearest_names_come_first() -> None:
@@ -22,6 +22,12 @@ def test_where_none_is_near_all_are_listed_in_order() -> None:
 def test_three_suggestions_are_enough() -> None:
     error = unknown_name("name", "abcd", ["abc1", "abc2", "abc3", "abc4"])
     assert str(error).count(" or ") == 2
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
+    require("this test", "test", "pytest", "numpy")
+    with pytest.raises(UserError, match=r"^the server needs not_there: run pip install 'd2lbert\[serve\]'$"):
+        require("the server", "serve", "numpy", "not_there")
 
 
 @pytest.mark.parametrize(

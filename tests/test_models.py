@@ -199,7 +199,7 @@ def test_a_pruned_model_is_loaded_from_its_folder(folder: Path, tmp_path: Path) 
     ids = torch.tensor([[2, 3, 4]])
     assert torch.equal(model(ids).pooled, pruned(ids).pooled)
     assert get_model(str(tmp_path / "pruned"), pretrained=False)[0].config == pruned.config
-    with pytest.raises(UserError, match="^the mxnet edition has no pruned_bert: use edition='torch'$"):
+    with pytest.raises(UserError, match=r"^the mxnet edition has no pruned_bert: use edition='torch'$"):
         get_model(str(tmp_path / "pruned"), edition="mxnet")
 
 

@@ -2,13 +2,16 @@
 
 All engines classify the same sentences. Beside the accuracy stands how many labels an engine changes against 32 bits,
 and how many of these were right before: the error of the difference of two accuracies follows from them (McNemar 1947).
+Other models than the one that comes with the book are made by ``d2lbert finetune``, here with three seeds.
 
-    python -m benchmarks.deployment.accuracy    # needs D2LBERT_DATA for the real sentences; minutes
-    python -m benchmarks.deployment.accuracy --models minilm-sst2 FOLDER FOLDER
+    for s in 0 1 2; do d2lbert finetune classification --data sst2 --model minilm --seed $s --out runs/seed-$s; done
+    python -m benchmarks.deployment.accuracy --models minilm-sst2 runs/seed-0 runs/seed-1 runs/seed-2
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,21 @@ def measure(source: str, examples: list[Any]) -> dict[str, Any]:
     return results
 
 
+def over_models(results: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """Return for each engine the mean difference of several models, and its standard error.
+
+    The error is that of the scored sentences; which labels change is taken to be independent from model to model.
+    """
+    found = {}
+    for engine in results[0]:
+        errors = [own[engine]["standard_error_of_difference"] for own in results]
+        found[engine] = {
+            "difference": statistics.mean(own[engine]["difference"] for own in results),
+            "standard_error_of_difference": math.sqrt(sum(error**2 for error in errors)) / len(errors),
+        }
+    return found
+
+
 def main() -> None:
     """Classify with every engine and write ``results/deployment/accuracy.json``."""
     parser = command_line(str(__doc__))
@@ -67,8 +85,10 @@ def main() -> None:
     options = parser.parse_args()
     record = Record("deployment/accuracy", ["torch", "onnxruntime", "d2lbert"])
     examples = data.load("sst2", "dev")
+    metrics = {Path(source).name: measure(source, examples) for source in options.models}
     record.write(
-        {Path(source).name: measure(source, examples) for source in options.models},
+        metrics,
+        mean=over_models(list(metrics.values())),
         data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
         sentences=len(examples),
     )

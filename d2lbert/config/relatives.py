@@ -1,4 +1,4 @@
-"""Configurations of smaller relatives of BERT: ALBERT, DistilBERT, a pruned BERT; JSON in Hugging Face's field names."""
+"""Configurations of BERT's smaller relatives, ALBERT, DistilBERT, a pruned BERT; JSON in Hugging Face's field names."""
 
 from __future__ import annotations
 

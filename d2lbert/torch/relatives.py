@@ -5,7 +5,7 @@ matrix (E, D) widens them: V E + E D parameters instead of V D (section 3.1, fac
 all layers share one block, so that 12 layers have the parameters of one. This saves memory, not time: every layer is
 still computed.
 
-DistilBERT is every second block of BERT, without segments and pooler. It started from the blocks of BERT-base, its
+DistilBERT has half of the blocks of BERT, without segments and pooler. It started from six blocks of BERT-base, its
 teacher, and was trained to give the teacher's outputs.
 
 A pruned BERT has lost heads, or neurons of its feed-forward networks; each layer may have kept another number of them

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from d2lbert import UserError
 from d2lbert.deploy import export as module
-from d2lbert.deploy.export import export, load, to_onnx, to_program
+from d2lbert.deploy.export import export, to_onnx, to_program
+from d2lbert.deploy.exported import load_trained
 from d2lbert.deploy.graphs import COLUMNS, Graph, graph_of
+from d2lbert.torch.training.evaluation import compute_logits
 
 SHAPES = 200
 KINDS = [
@@ -127,10 +129,24 @@ def test_eight_bits_are_a_quarter(folder: Path, tmp_path: Path) -> None:
     assert sizes[0] > 2.5 * sizes[1]  # the vectors are short here: 12 numbers to a scale
 
 
-def test_adapters_are_merged() -> None:
-    model, tokenizer = load("minilm-sst2")
-    assert model.labels == ("negative", "positive")
-    assert len(tokenizer.vocab) == model.config.vocab_size
+def test_adapters_are_merged_into_the_graph(tmp_path: Path) -> None:
+    export("minilm-sst2", tmp_path / "graph")
+    graph, tokenizer = load_trained(str(tmp_path / "graph"))
+    model, _ = load_trained("minilm-sst2")
+    encodings = tokenizer.encode_batch(["a warm and funny film", "dull"], max_length=64)
+    right = compute_logits(model, encodings, tokenizer)
+    np.testing.assert_allclose(compute_logits(graph, encodings, tokenizer), right, atol=1e-4)
+    assert (right.argmax(-1) == [1, 0]).all()  # the encoder without its adapters knows nothing of this
+    names = [one.name for one in onnx.load(tmp_path / "graph" / "model.onnx").graph.initializer]
+    assert not any("adapter" in name or "lora" in name for name in names)
+
+
+def test_what_is_exported_is_not_exported_again(folder: Path, tmp_path: Path) -> None:
+    for format, line in (("onnx", "is exported already: name the model that"), ("torch", "is for torch.export.load")):
+        export(str(folder), tmp_path / format, format)
+        with pytest.raises(UserError, match=line):
+            export(str(tmp_path / format), tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from d2lbert import UserError
 from d2lbert.data import Sentence
-from d2lbert.deploy.export import export, load
-from d2lbert.deploy.exported import ExportedModel
+from d2lbert.deploy.export import export
+from d2lbert.deploy.exported import ExportedModel, load_trained
 from d2lbert.deploy.server.models import Models, predict
 from d2lbert.tasks.table import named_task
 from d2lbert.torch.heads import BertForTokenClassification
@@ -29,7 +29,7 @@ def exported(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pyt
 
 
 def test_its_logits_and_scores_are_those_of_the_head(exported: Path, folder: Path) -> None:
-    model, tokenizer = load(str(folder))
+    model, tokenizer = load_trained(str(folder))
     run = ExportedModel.from_folder(exported)
     assert run.labels == model.labels
     encodings = [tokenizer.encode(text) for text in TEXTS]
@@ -52,7 +52,7 @@ def test_the_server_serves_it_beside_the_model_it_was_made_of(exported: Path, fo
 
 
 def test_a_text_that_is_too_long_is_refused(exported: Path, folder: Path) -> None:
-    _, tokenizer = load(str(folder))
+    _, tokenizer = load_trained(str(folder))
     with pytest.raises(UserError, match="a text of 102 tokens, but the model has 64 positions"):
         compute_logits(ExportedModel.from_folder(exported), [tokenizer.encode("film " * 100)], tokenizer)
 
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_one_line(exported: Path, tmp_path: Path) -> None:
 def test_the_threshold_for_no_answer_is_kept(folder: Path, tmp_path: Path) -> None:
     from d2lbert.torch.heads import BertForQuestionAnswering
 
-    model, tokenizer = load(str(folder))
+    model, tokenizer = load_trained(str(folder))
     answers = BertForQuestionAnswering(model.bert)
     answers.null_threshold = 1.5
     answers.save_pretrained(tmp_path / "answers")

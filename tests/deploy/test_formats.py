@@ -16,8 +16,8 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, folder: 
     export(str(folder), tmp_path / "graph")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("onnx") else find(name))
-    with pytest.raises(UserError, match=r"graphs of ONNX need onnx: run pip install 'd2lbert\[deploy\]'"):
+    with pytest.raises(UserError, match=r"export to ONNX needs onnx: run pip install 'd2lbert\[deploy\]'"):
         export(str(folder), tmp_path / "out")
-    with pytest.raises(UserError, match="graphs of ONNX need onnxruntime: run pip install"):
+    with pytest.raises(UserError, match="a graph of ONNX needs onnxruntime: run pip install"):
         ExportedModel.from_folder(tmp_path / "graph")
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]

@@ -44,7 +44,7 @@ def head_importance(
             several targets, as in tagging, a text counts by its share of those of the batch.
 
     Returns:
-        For each block (G,), not normalised; see :func:`per_layer`.
+        For each block (G,), not normalised; see :func:`normalize_per_layer`.
 
     Raises:
         UserError: there are no labels, or a text is longer than the model takes.
@@ -72,7 +72,7 @@ def neuron_importance(
     return _importance(gates, model, task, tokenizer, examples, max_length, batch_size)
 
 
-def per_layer(importance: Sequence[Tensor]) -> list[Tensor]:
+def normalize_per_layer(importance: Sequence[Tensor]) -> list[Tensor]:
     """Divide the importance of the parts of each layer by their length as a vector, so that layers can be compared.
 
     Without it whole layers would go first (Molchanov et al. 2017; Michel et al. 2019, section 4.1).

@@ -70,7 +70,7 @@ def keep_zeros(model: nn.Module) -> list[RemovableHandle]:
 
     def mask(weight: Tensor) -> RemovableHandle:
         def of_others(gradient: Tensor) -> Tensor:
-            return gradient * (weight != 0)
+            return gradient * (weight != 0)  # looked up anew: the model may move, or go on from a checkpoint
 
         handle: RemovableHandle = weight.register_hook(of_others)
         return handle

@@ -19,7 +19,6 @@ from d2lbert.config.relatives import PrunedBertConfig
 from d2lbert.errors import UserError
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.relatives import PrunedBertModel
-from d2lbert.torch.runtime import place
 
 
 def most_important(importance: Sequence[Tensor], keep: int) -> list[list[int]]:
@@ -27,7 +26,7 @@ def most_important(importance: Sequence[Tensor], keep: int) -> list[list[int]]:
 
     Args:
         importance: of the parts of each layer; layers are compared as the numbers stand, see
-            :func:`~d2lbert.torch.compression.per_layer`.
+            :func:`~d2lbert.torch.compression.normalize_per_layer`.
         keep: how many parts stay in all layers together. Each layer keeps its best one.
 
     Raises:
@@ -73,7 +72,8 @@ def prune_encoder(
     heads, neurons = _checked("heads", heads, head_counts), _checked("neurons", neurons, neuron_counts)
     sizes = {one.name: getattr(bert.config, one.name) for one in dataclasses.fields(BertConfig)}
     config = PrunedBertConfig(**sizes, heads_per_layer=_counts(heads), neurons_per_layer=_counts(neurons))
-    pruned, tensors = PrunedBertModel(config), bert.state_dict()
+    pruned = PrunedBertModel(config).to(next(bert.parameters()))  # its device and its precision
+    tensors = bert.state_dict()
     if set(tensors) != set(pruned.state_dict()):
         raise UserError("the encoder has more than a BERT's own weights: merge its adapters first")
     for layer, (own_heads, own_neurons) in enumerate(zip(heads, neurons, strict=True)):
@@ -83,7 +83,6 @@ def prune_encoder(
         _keep(tensors, projections, f"{block}.attention.output", columns)
         _keep(tensors, [f"{block}.feed_forward.expand"], f"{block}.feed_forward.project", own_neurons)
     pruned.load_state_dict(tensors)
-    pruned.to(place(bert))
     return pruned.train(bert.training)
 
 

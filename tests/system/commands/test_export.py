@@ -46,7 +46,7 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path) -> None:
     assert line == "d2lbert: unknown format 'onxx': did you mean onnx or onnx-int8?"
     assert "is not empty: choose a new folder" in complaint("export", "--model", "minilm-sst2", "--out", folder)
     assert "not of BertForTokenClassification" in complaint("predict", "tagging", "--model", folder, "--text", TEXT)
-    assert "no model" in complaint("export", "--model", folder, "--out", tmp_path / "out")
+    assert "is exported already: name the model" in complaint("export", "--model", folder, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

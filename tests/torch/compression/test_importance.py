@@ -16,10 +16,11 @@ from d2lbert.config import AlbertConfig
 from d2lbert.data.batching import pad
 from d2lbert.data.examples import ChoiceQuestion, Sentence
 from d2lbert.tasks.multiple_choice import MultipleChoice
-from d2lbert.torch.compression import gated, head_importance, neuron_importance, per_layer
+from d2lbert.torch.compression import gated, head_importance, neuron_importance, normalize_per_layer
 from d2lbert.torch.heads import BertForMultipleChoice, BertForSequenceClassification
 from d2lbert.torch.relatives import AlbertModel
 from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.training.losses import compute_loss
 
 STEP = 1e-3
 
@@ -89,21 +90,27 @@ def test_importance_is_the_slope_of_the_loss(model, task, tokenizer, examples, p
     assert wanted.max() > 0.01
 
 
-def test_the_batch_size_changes_nothing_and_no_gradient_is_left(model, task, tokenizer, examples) -> None:
+def test_batch_size_and_dropout_change_nothing_and_no_gradient_is_left(model, task, tokenizer, examples) -> None:
     whole = head_importance(model, task, tokenizer, examples)
+    model.train()
     torch.testing.assert_close(head_importance(model, task, tokenizer, examples, batch_size=1), whole)
+    assert not model.training
     assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
 
 
-def test_the_choices_of_a_question_count_as_one_example(model, tokenizer) -> None:
-    chooser = BertForMultipleChoice(model.bert)
+def test_the_choices_of_a_question_share_their_gates(model, tokenizer) -> None:
+    """A gate closes for all choices at once: its slope is the sum of theirs, and its size is taken afterwards."""
+    chooser = BertForMultipleChoice(model.bert).eval()
     randomize(chooser.classifier, seed=4, standard_deviation=0.5)
     questions = [ChoiceQuestion("a b", ("c", "d e f"), 1), ChoiceQuestion("c", ("a a", "b", "f"), 0)]
-    task = MultipleChoice()
-    both = head_importance(chooser, task, tokenizer, questions)
-    alone = [head_importance(chooser, task, tokenizer, [question]) for question in questions]
-    for mean, one, other in zip(both, *alone, strict=True):
-        torch.testing.assert_close(mean, (one + other) / 2)
+    task, wanted = MultipleChoice(), torch.zeros(3, 4)
+    for question in questions:
+        (item,) = task.inputs([question], tokenizer, 16)
+        batch, gates = pad(item.encodings), [torch.ones(4, requires_grad=True) for _ in range(3)]
+        with gated(layers_of(model)[0], gates):
+            loss = compute_loss(task.loss, chooser(to_tensors(batch)), [item.target], batch)
+        wanted += torch.stack(torch.autograd.grad(loss, gates)).abs() / len(questions)
+    torch.testing.assert_close(torch.stack(head_importance(chooser, task, tokenizer, questions)), wanted)
 
 
 def test_a_shared_block_has_one_gate_for_each_head(task, tokenizer, examples) -> None:
@@ -121,7 +128,7 @@ def test_a_shared_block_has_one_gate_for_each_head(task, tokenizer, examples) ->
 
 
 def test_layers_have_the_same_length_afterwards() -> None:
-    found = per_layer([torch.tensor([3.0, 4.0]), torch.zeros(2), torch.tensor([1e-3, 0.0])])
+    found = normalize_per_layer([torch.tensor([3.0, 4.0]), torch.zeros(2), torch.tensor([1e-3, 0.0])])
     assert torch.equal(torch.stack(found), torch.tensor([[0.6, 0.8], [0, 0], [1, 0]]))
 
 

@@ -77,6 +77,13 @@ def test_nothing_removed_is_the_same_model(model: BertForSequenceClassification,
     torch.testing.assert_close(logits(model), before, atol=1e-6, rtol=0)
 
 
+def test_the_precision_stays(model: BertForSequenceClassification) -> None:
+    whole = model.bert.double()
+    pruned = prune_encoder(whole, HEADS).state_dict()
+    name = "encoder.blocks.1.attention.query.weight"
+    assert torch.equal(pruned[name], whole.state_dict()[name][3:6])  # float64, the second head of three rows
+
+
 def test_order_and_repetition_of_pruning(model: BertForSequenceClassification, logits) -> None:
     """Heads first and neurons later, from indices in any order, gives the same as both at once."""
     twice = prune_encoder(prune_encoder(model.bert, [own[::-1] for own in HEADS]), neurons=NEURONS)
