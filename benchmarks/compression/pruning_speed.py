@@ -2,7 +2,8 @@
 
 The sentences of SST-2's dev set, in packed rows, are classified by MiniLM with 90 % of the weights zero, without heads,
 without neurons. One product with a matrix of 90 % zeros is timed in dense and in sparse formats, too. One core. Run it
-on a machine that does nothing else. The choices of ``compression/pruning`` are taken from its result.
+on a machine that does nothing else: the result tells the load before it began, which should be near 0. The choices of
+``compression/pruning`` are taken from its result.
 
     OMP_NUM_THREADS=1 python -m benchmarks.compression.pruning_speed    # needs D2LBERT_DATA for the real set
     python -m benchmarks.compression.pruning_speed --size 60 --result compression/trial
@@ -10,6 +11,7 @@ on a machine that does nothing else. The choices of ``compression/pruning`` are 
 
 from __future__ import annotations
 
+import os
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -20,7 +22,7 @@ import torch
 
 from benchmarks.command_line import command_line
 from benchmarks.int8_sides import BATCH, in_pytorch
-from benchmarks.pruned import Change, Whole, smaller_models, zeros
+from benchmarks.pruned import Whole, smaller_models, zeros
 from benchmarks.record import Record
 from benchmarks.timing import compare, in_words, take_turns, timed
 from d2lbert.data.batching import pack
@@ -79,19 +81,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="examples of each part, to try the script out; default all")
     parser.add_argument("--result", default="compression/pruning_speed", help="results/<this>.json")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"])
+    record, load = Record(options.result, ["torch", "d2lbert"]), os.getloadavg()[0]
     torch.set_num_threads(1)
     whole = Whole(options.size)
-    changes: dict[str, Change] = {
-        name: change for name, change in smaller_models(whole).items() if name not in NOT_TIMED
-    }
-    models = {name: whole.after(change) for name, change in changes.items()}
+    models = {name: whole.after(change) for name, change in smaller_models(whole).items() if name not in NOT_TIMED}
     found = speeds(models, whole.encodings("dev"))
     print(in_words(found), flush=True)
     sparse = products(whole.after(zeros(0.9, False)))
     print(in_words(sparse), flush=True)
     record.write(
         {"models": found, "products": sparse, "sizes": {name: size_of(model) for name, model in models.items()}},
+        load_average_before=round(load, 1),
         **whole.notes(),
     )
 
