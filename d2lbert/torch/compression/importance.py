@@ -135,8 +135,8 @@ def _importance(
         with gated(layers, gates):
             logits = model(to_tensors(batch, device))
         loss = compute_loss(task.loss, logits, [item.target for item in items], batch) * len(items)
-        counts = torch.tensor([len(item.encodings) for item in items], device=device)
-        owners = torch.arange(len(items), device=device).repeat_interleave(counts)  # (N,), the input of each text
+        owner = [number for number, item in enumerate(items) for _ in item.encodings]  # the input of each text
+        owners = torch.tensor(owner, device=device)  # (N,)
         for total, slopes in zip(totals, torch.autograd.grad(loss, gates), strict=True):
             by_input = total.new_zeros(len(items), len(total)).index_add_(0, owners, slopes[:, 0])
             total += by_input.abs().sum(0)

@@ -88,10 +88,11 @@ def prune_encoder(
 
 def _keep(tensors: dict[str, Tensor], before: Sequence[str], after: str, kept: Sequence[int]) -> None:
     """Keep some entries of a vector: these outputs of the layers before it, and these inputs of the layer after it."""
+    index = torch.tensor(kept, device=tensors[f"{after}.weight"].device)
     for layer in before:
         for kind in ("weight", "bias"):
-            tensors[f"{layer}.{kind}"] = tensors[f"{layer}.{kind}"][kept]
-    tensors[f"{after}.weight"] = tensors[f"{after}.weight"][:, kept]
+            tensors[f"{layer}.{kind}"] = tensors[f"{layer}.{kind}"].index_select(0, index)
+    tensors[f"{after}.weight"] = tensors[f"{after}.weight"].index_select(1, index)
 
 
 def _counts(kept: Sequence[Sequence[int]]) -> tuple[int, ...]:
