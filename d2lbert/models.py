@@ -52,10 +52,10 @@ def get_model(
         path: a model folder to use instead of the named one.
 
     Returns:
-        a ``BertModel`` or ``DistilBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a ``Unigram``, a ``Gpt``
-        with a ``ByteLevel``, an ``Elmo`` with a ``WordCharacters``, or a translator, a ``Transformer`` or ``Seq2Seq``,
-        with a ``BytePairEncoding``. Of low-rank adapters, the whole model with its head, such as a
-        ``BertForSequenceClassification``, the adapters merged into the encoder.
+        a ``BertModel``, ``DistilBertModel`` or ``PrunedBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a
+        ``Unigram``, a ``Gpt`` with a ``ByteLevel``, an ``Elmo`` with a ``WordCharacters``, or a translator, a
+        ``Transformer`` or ``Seq2Seq``, with a ``BytePairEncoding``. Of low-rank adapters, the whole model with its
+        head, such as a ``BertForSequenceClassification``, the adapters merged into the encoder.
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the
@@ -231,7 +231,7 @@ def _encoder_class(kind: str, edition: str) -> Any:
         from d2lbert.torch.relatives import encoder_class
 
         return encoder_class(kind)
-    if kind in ("albert", "distilbert"):
+    if kind in ("albert", "distilbert", "pruned_bert"):
         raise UserError(f"the mxnet edition has no {kind}: use edition='torch'")
     from d2lbert.mxnet.bert import BertModel as MxnetBertModel
 

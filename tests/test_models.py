@@ -16,7 +16,9 @@ from d2lbert.data.translation import PAIR_TOKENS
 from d2lbert.models import tokenizer_of_name
 from d2lbert.text import SPECIAL_TOKENS, BytePairEncoding, WordPiece
 from d2lbert.torch.bert import BertModel
+from d2lbert.torch.compression import prune_encoder
 from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.relatives import PrunedBertModel
 from d2lbert.torch.seq2seq import Seq2Seq
 from d2lbert.torch.transformer import Transformer
 from d2lbert.zoo.table import ModelEntry, entries
@@ -184,6 +186,21 @@ def folder(tmp_path: Path) -> Path:
     BertForSequenceClassification(bert, ["no", "yes"]).save_pretrained(tmp_path)
     WordPiece(pieces).save_pretrained(tmp_path)
     return tmp_path
+
+
+def test_a_pruned_model_is_loaded_from_its_folder(folder: Path, tmp_path: Path) -> None:
+    bert, tokenizer = BertModel.from_pretrained(folder), WordPiece.from_pretrained(folder)
+    pruned = prune_encoder(bert, heads=[[0]] * bert.config.num_hidden_layers)
+    pruned.save_pretrained(tmp_path / "pruned")
+    tokenizer.save_pretrained(tmp_path / "pruned")
+    model, found = get_model(str(tmp_path / "pruned"))
+    assert isinstance(model, PrunedBertModel)
+    assert found.vocab == tokenizer.vocab == tokenizer_of_name(str(tmp_path / "pruned")).vocab
+    ids = torch.tensor([[2, 3, 4]])
+    assert torch.equal(model(ids).pooled, pruned(ids).pooled)
+    assert get_model(str(tmp_path / "pruned"), pretrained=False)[0].config == pruned.config
+    with pytest.raises(UserError, match=r"^the mxnet edition has no pruned_bert: use edition='torch'$"):
+        get_model(str(tmp_path / "pruned"), edition="mxnet")
 
 
 def test_a_head_that_is_left_behind_is_said(folder: Path) -> None:

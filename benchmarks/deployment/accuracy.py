@@ -20,9 +20,7 @@ import numpy as np
 
 from benchmarks.command_line import command_line
 from benchmarks.int8_sides import (
-    BATCH,
     CALIBRATION,
-    Engine,
     graph_file,
     in_onnx_runtime,
     in_pytorch,
@@ -30,34 +28,12 @@ from benchmarks.int8_sides import (
     int8_in_pytorch,
     to_calibrate,
 )
+from benchmarks.labels import compared, labels_of
 from benchmarks.record import Record
 from d2lbert import data
-from d2lbert.data.batching import pack
 from d2lbert.models import tokenizer_of
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.zoo import locate
-
-
-def labels_of(engine: Engine, encodings: list[Any]) -> np.ndarray:
-    """Return the number of the label that an engine gives to each text."""
-    batches = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)]
-    return np.concatenate([engine(pack(batch)) for batch in batches]).argmax(-1)
-
-
-def compared(found: np.ndarray, exact: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """Return the accuracy of some labels, and how they differ from those in 32 bits."""
-    lost = int(((exact == truth) & (found != truth)).sum())
-    won = int(((exact != truth) & (found == truth)).sum())
-    n = len(truth)
-    difference = (won - lost) / n
-    return {
-        "accuracy": float((found == truth).mean()),
-        "changed": int((found != exact).sum()),
-        "right before": lost,
-        "right after": won,
-        "difference": difference,
-        "standard_error_of_difference": math.sqrt((won + lost) / n - difference**2) / math.sqrt(n),
-    }
 
 
 def measure(source: str, examples: list[Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _check_model(model: str) -> None:
     """
     from d2lbert.models import kind_of_name
 
-    if kind_of_name(model) not in (None, "adapter", "bert", "albert", "distilbert"):
+    if kind_of_name(model) not in (None, "adapter", "bert", "albert", "distilbert", "pruned_bert"):
         raise _no_bert(model)
 
 

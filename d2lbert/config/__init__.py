@@ -3,7 +3,7 @@
 from d2lbert.config.bert import PRESETS, BertConfig, preset
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.config.gpt import GPT_PRESETS, GptConfig, Sampling, gpt_preset
-from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.config.translation import Seq2SeqConfig, TransformerConfig, transformer_preset
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "DistilBertConfig",
     "ElmoConfig",
     "GptConfig",
+    "PrunedBertConfig",
     "Sampling",
     "Seq2SeqConfig",
     "TransformerConfig",

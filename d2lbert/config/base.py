@@ -84,13 +84,14 @@ class BlockSizes:
 
     Fields:
         hidden_size: D.
-        num_heads: H; divides D.
+        num_heads: H; divides D, unless ``head_size`` is given.
         intermediate_size: F, the width inside the feed-forward network.
         activation: a name of ``ACTIVATIONS``.
         dropout: rate of dropout on the output of each sublayer, before the residual addition.
         attention_dropout: rate of dropout on the attention weights.
         layer_norm_eps: the small constant in LayerNorm; 1e-12 in BERT.
         norm_first: False for LayerNorm after each sublayer (post-LN, as in BERT), True for before (pre-LN, GPT-2).
+        head_size: K, the width of one head; D / H by default. Another K is that of a block which has lost heads.
     """
 
     hidden_size: int
@@ -101,6 +102,12 @@ class BlockSizes:
     attention_dropout: float = 0.1
     layer_norm_eps: float = 1e-5
     norm_first: bool = False
+    head_size: int | None = None
+
+    @property
+    def attention_size(self) -> int:
+        """H K, the width of all heads side by side: D, unless heads were removed."""
+        return self.num_heads * self.head_size if self.head_size else self.hidden_size
 
 
 def refuse_other_values(

@@ -75,6 +75,11 @@ class BertConfig(ModelConfig):
         """The sizes of one block."""
         return self._block(BLOCK_FIELDS)
 
+    @property
+    def blocks(self) -> tuple[BlockSizes, ...]:
+        """The sizes of the block of each layer, from the first on."""
+        return (self.block,) * self.num_hidden_layers
+
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
         """Read a Hugging Face ``config.json``. Fields that do not change the forward pass are ignored.

@@ -1,12 +1,13 @@
-"""Configurations of two smaller relatives of BERT, ALBERT and DistilBERT; JSON in Hugging Face's field names."""
+"""Configurations of BERT's smaller relatives, ALBERT, DistilBERT, a pruned BERT; JSON in Hugging Face's field names."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from d2lbert.config.base import MOST_LAYERS, WIDEST
+from d2lbert.config.base import MOST_LAYERS, WIDEST, BlockSizes
 from d2lbert.config.bert import REQUIRED_VALUES, BertConfig
 from d2lbert.config.settings import setting
 from d2lbert.errors import UserError
@@ -75,3 +76,49 @@ class DistilBertConfig(BertConfig):
         for name, required in (("type_vocab_size", 0), ("layer_norm_eps", 1e-12)):
             if getattr(self, name) != required:
                 raise UserError(f"configuration: {name} is {getattr(self, name)}; it is {required} in every DistilBERT")
+
+
+@dataclass(frozen=True)
+class PrunedBertConfig(BertConfig):
+    """Sizes of a BERT that has lost heads, or neurons of its feed-forward networks (Michel et al. 2019).
+
+    ``num_attention_heads`` and ``intermediate_size`` are those that it had before, so that a head is still D / H wide.
+    ``transformers`` has no such model: the ``model_type`` tells it so.
+    """
+
+    model_type: ClassVar[str] = "pruned_bert"
+    architecture: ClassVar[str] = "PrunedBertModel"
+    required_values: ClassVar[Mapping[str, tuple[Any, ...]]] = {**REQUIRED_VALUES, "model_type": ("pruned_bert",)}
+
+    heads_per_layer: tuple[int, ...] = setting((), "heads left in each layer, from the first on; empty: all")
+    neurons_per_layer: tuple[int, ...] = setting(
+        (), "neurons left in the feed-forward network of each layer; empty: all"
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("heads_per_layer", "neurons_per_layer"):
+            if isinstance(getattr(self, name), list):  # JSON has no tuples
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        super().__post_init__()
+        self._counts("heads_per_layer", self.num_attention_heads)
+        self._counts("neurons_per_layer", self.intermediate_size)
+
+    @property
+    def blocks(self) -> tuple[BlockSizes, ...]:
+        """The sizes of the block of each layer, from the first on."""
+        heads = self.heads_per_layer or (self.num_attention_heads,) * self.num_hidden_layers
+        neurons = self.neurons_per_layer or (self.intermediate_size,) * self.num_hidden_layers
+        return tuple(
+            dataclasses.replace(self.block, num_heads=count, intermediate_size=width, head_size=self.head_size)
+            for count, width in zip(heads, neurons, strict=True)
+        )
+
+    def _counts(self, name: str, most: int) -> None:
+        """Check that a field is empty, or has a number from 1 to ``most`` for each layer."""
+        counts, layers = getattr(self, name), self.num_hidden_layers
+        whole = all(type(count) is int and 1 <= count <= most for count in counts)
+        if not whole or len(counts) not in (0, layers):
+            raise UserError(
+                f"configuration: {name} is {list(counts)}; give {layers} whole numbers from 1 to {most}, one for each "
+                "layer, or none to keep all"
+            )

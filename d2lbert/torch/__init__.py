@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from d2lbert.torch.elmo import Elmo
     from d2lbert.torch.gpt import Gpt
     from d2lbert.torch.pretraining import BertForPretraining
-    from d2lbert.torch.relatives import AlbertModel, DistilBertModel
+    from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
     from d2lbert.torch.seq2seq import Seq2Seq
     from d2lbert.torch.transformer import Transformer
 
@@ -24,6 +24,7 @@ _MODULES = {
     "DistilBertModel": "relatives",
     "Elmo": "elmo",
     "Gpt": "gpt",
+    "PrunedBertModel": "relatives",
     "Seq2Seq": "seq2seq",
     "Transformer": "transformer",
 }
@@ -35,6 +36,7 @@ __all__ = [
     "DistilBertModel",
     "Elmo",
     "Gpt",
+    "PrunedBertModel",
     "Seq2Seq",
     "Transformer",
 ]

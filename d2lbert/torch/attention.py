@@ -116,14 +116,15 @@ class MultiHeadAttention(nn.Module):
     Differs from the paper in that the projections have biases, as in BERT; ``bias=False`` gives the paper's.
 
     Args:
-        hidden_size: D, the size of queries and of the output; ``num_heads`` must divide it.
+        hidden_size: D, the size of queries and of the output; ``num_heads`` must divide it, unless K is given.
         num_heads: H.
         dropout: rate of dropout on the attention weights.
         bias: whether the four projections have a bias.
         key_size, value_size: sizes of the keys and values that come in; D by default.
+        head_size: K; D / H by default.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``hidden_size``.
+        ValueError: ``num_heads`` does not divide ``hidden_size``, and there is no ``head_size``.
     """
 
     def __init__(
@@ -134,15 +135,17 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         key_size: int | None = None,
         value_size: int | None = None,
+        head_size: int | None = None,
     ) -> None:
         super().__init__()
-        if hidden_size % num_heads:
+        if head_size is None and hidden_size % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide hidden_size {hidden_size}")
         self.num_heads = num_heads
-        self.query = nn.Linear(hidden_size, hidden_size, bias=bias)
-        self.key = nn.Linear(key_size or hidden_size, hidden_size, bias=bias)
-        self.value = nn.Linear(value_size or hidden_size, hidden_size, bias=bias)
-        self.output = nn.Linear(hidden_size, hidden_size, bias=bias)
+        inner = num_heads * (head_size or hidden_size // num_heads)  # H K
+        self.query = nn.Linear(hidden_size, inner, bias=bias)
+        self.key = nn.Linear(key_size or hidden_size, inner, bias=bias)
+        self.value = nn.Linear(value_size or hidden_size, inner, bias=bias)
+        self.output = nn.Linear(inner, hidden_size, bias=bias)
         self.attention = DotProductAttention(dropout)
 
     def forward(

@@ -134,7 +134,9 @@ class TransformerEncoderBlock(nn.Module):
 
     def __init__(self, sizes: BlockSizes) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(sizes.hidden_size, sizes.num_heads, sizes.attention_dropout)
+        self.attention = MultiHeadAttention(
+            sizes.hidden_size, sizes.num_heads, sizes.attention_dropout, head_size=sizes.head_size
+        )
         self.attention_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
         self.feed_forward = FeedForward(sizes.hidden_size, sizes.intermediate_size, sizes.activation)
         self.feed_forward_norm = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)

@@ -1,4 +1,4 @@
-"""Two smaller relatives of BERT: ALBERT (Lan et al. 2020) and DistilBERT (Sanh et al. 2019).
+"""Smaller relatives of BERT: ALBERT (Lan et al. 2020), DistilBERT (Sanh et al. 2019), and a BERT that was pruned.
 
 ALBERT is a BERT with two changes, both to save parameters. The word embeddings have size E, far smaller than D, and one
 matrix (E, D) widens them: V E + E D parameters instead of V D (section 3.1, factorised embedding parameterisation). And
@@ -8,16 +8,21 @@ still computed.
 DistilBERT has half of the blocks of BERT, without segments and pooler. It started from six blocks of BERT-base, its
 teacher, and was trained to give the teacher's outputs.
 
+A pruned BERT has lost heads, or neurons of its feed-forward networks; each layer may have kept another number of them
+(:mod:`d2lbert.torch.compression`).
+
 Shape legend: B rows of a batch, L length of a row, D hidden size, E embedding size, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from d2lbert.config.base import BlockSizes
 from d2lbert.config.bert import BertConfig
-from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.torch.bert import BertEmbeddings, BertModel
 from d2lbert.torch.encoder import TransformerEncoder, TransformerEncoderBlock
 from d2lbert.weights.relatives import albert_file_shapes, albert_names, distilbert_file_shapes, distilbert_names
@@ -128,7 +133,38 @@ class DistilBertModel(BertModel):
         return distilbert_file_shapes(config)
 
 
-_RELATIVES: dict[str, type[BertModel]] = {"albert": AlbertModel, "distilbert": DistilBertModel}
+class UnevenEncoder(TransformerEncoder):
+    """A stack whose blocks differ in heads and in the width of their feed-forward networks.
+
+    Args:
+        sizes: of each block, at least one.
+    """
+
+    def __init__(self, sizes: Sequence[BlockSizes]) -> None:
+        super().__init__(sizes[0], 0)
+        self.blocks.extend(TransformerEncoderBlock(own) for own in sizes)
+
+
+class PrunedBertModel(BertModel):
+    """A BERT that has lost heads or neurons. Input, output and packed rows are those of BERT.
+
+    Args:
+        config: the sizes. Weights start at random; :func:`~d2lbert.torch.compression.prune_encoder` takes those of a
+            trained BERT.
+    """
+
+    config_class = PrunedBertConfig
+    config: PrunedBertConfig
+
+    def __init__(self, config: PrunedBertConfig) -> None:
+        super().__init__(config, encoder=UnevenEncoder(config.blocks))
+
+
+_RELATIVES: dict[str, type[BertModel]] = {
+    "albert": AlbertModel,
+    "distilbert": DistilBertModel,
+    "pruned_bert": PrunedBertModel,
+}
 
 
 def encoder_class(model_type: str) -> type[BertModel]:

@@ -50,7 +50,7 @@ def canonical_name(name: str) -> str:
     """
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-    return re.sub(r"^(bert|ernie|albert|distilbert)\.", "", name)
+    return re.sub(r"^(bert|ernie|albert|distilbert|pruned_bert)\.", "", name)
 
 
 def read_header(folder: str | Path, name: str = WEIGHTS_FILE) -> dict[str, TensorInfo]:

@@ -7,6 +7,8 @@ Shape legend: D hidden size, F size inside the feed-forward network, V vocabular
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from d2lbert.config.base import BlockSizes
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.elmo import ElmoConfig
@@ -20,7 +22,7 @@ Shapes = dict[str, tuple[int, ...]]
 def bert_shapes(config: BertConfig) -> Shapes:
     """Return the shapes of a BERT encoder, its pooler included."""
     width = config.hidden_size
-    encoder = _stack("encoder", config.block, config.num_hidden_layers)
+    encoder = _stack("encoder", config.blocks)
     return _bert_embeddings(config, width) | encoder | _linear("pooler", width, width)
 
 
@@ -28,7 +30,7 @@ def albert_shapes(config: AlbertConfig) -> Shapes:
     """Return the shapes of an ALBERT: narrow embeddings, a matrix that widens them, and one block for each group."""
     narrow, width = config.embedding_size, config.hidden_size
     widening = _linear("embeddings.project", narrow, width)
-    encoder = _stack("encoder", config.block, config.num_hidden_groups)
+    encoder = _stack("encoder", [config.block] * config.num_hidden_groups)
     return _bert_embeddings(config, narrow) | widening | encoder | _linear("pooler", width, width)
 
 
@@ -36,7 +38,7 @@ def distilbert_shapes(config: DistilBertConfig) -> Shapes:
     """Return the shapes of a DistilBERT, which has neither segments nor a pooler."""
     embeddings = _bert_embeddings(config, config.hidden_size)
     del embeddings["embeddings.segment.weight"]
-    return embeddings | _stack("encoder", config.block, config.num_hidden_layers)
+    return embeddings | _stack("encoder", config.blocks)
 
 
 def gpt_shapes(config: GptConfig) -> Shapes:
@@ -45,7 +47,7 @@ def gpt_shapes(config: GptConfig) -> Shapes:
         "embeddings.word.weight": (config.vocab_size, config.n_embd),
         "embeddings.position.weight": (config.n_positions, config.n_embd),
     }
-    return embeddings | _stack("encoder", config.block, config.n_layer)
+    return embeddings | _stack("encoder", [config.block] * config.n_layer)
 
 
 def transformer_shapes(config: TransformerConfig) -> Shapes:
@@ -56,8 +58,8 @@ def transformer_shapes(config: TransformerConfig) -> Shapes:
         shapes["source_embedding.weight"] = (config.source_vocab_size, config.hidden_size)
     if not config.tie_word_embeddings:
         shapes["output.weight"] = target
-    shapes |= _stack("encoder", config.block, config.num_encoder_layers)
-    return shapes | _stack("decoder", config.block, config.num_decoder_layers, memory=True)
+    shapes |= _stack("encoder", [config.block] * config.num_encoder_layers)
+    return shapes | _stack("decoder", [config.block] * config.num_decoder_layers, memory=True)
 
 
 def seq2seq_shapes(config: Seq2SeqConfig) -> Shapes:
@@ -119,20 +121,20 @@ def _bert_embeddings(config: BertConfig, width: int) -> Shapes:
     return tables | _norm("embeddings.norm", width)
 
 
-def _stack(name: str, sizes: BlockSizes, layers: int, memory: bool = False) -> Shapes:
+def _stack(name: str, blocks: Sequence[BlockSizes], memory: bool = False) -> Shapes:
     """Return the shapes of a stack of blocks; ``memory``: each block also attends to an encoder's output."""
     shapes: Shapes = {}
-    width = sizes.hidden_size
-    for layer in range(layers):
-        block = f"{name}.blocks.{layer}"
+    for layer, sizes in enumerate(blocks):
+        block, width, heads = f"{name}.blocks.{layer}", sizes.hidden_size, sizes.attention_size
         for attention in ("attention", "cross_attention") if memory else ("attention",):
-            for part in ("query", "key", "value", "output"):
-                shapes |= _linear(f"{block}.{attention}.{part}", width, width)
+            for part in ("query", "key", "value"):
+                shapes |= _linear(f"{block}.{attention}.{part}", width, heads)
+            shapes |= _linear(f"{block}.{attention}.output", heads, width)
             shapes |= _norm(f"{block}.{attention}_norm", width)
         shapes |= _linear(f"{block}.feed_forward.expand", width, sizes.intermediate_size)
         shapes |= _linear(f"{block}.feed_forward.project", sizes.intermediate_size, width)
         shapes |= _norm(f"{block}.feed_forward_norm", width)
-    return shapes | (_norm(f"{name}.norm", width) if sizes.norm_first else {})
+    return shapes | (_norm(f"{name}.norm", blocks[0].hidden_size) if blocks[0].norm_first else {})
 
 
 def _recurrent(name: str, cell: str, inputs: int, outputs: int) -> Shapes:

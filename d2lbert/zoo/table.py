@@ -12,7 +12,7 @@ from typing import Any
 
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.gpt import GptConfig
-from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.places import home
 from d2lbert.weights.bert import bert_file_shapes
@@ -24,12 +24,14 @@ CONFIGS: dict[str, type[BertConfig] | type[GptConfig]] = {
     "bert": BertConfig,
     "albert": AlbertConfig,
     "distilbert": DistilBertConfig,
+    "pruned_bert": PrunedBertConfig,
     "gpt2": GptConfig,
 }
 _FILE_SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
     "bert": bert_file_shapes,
     "albert": albert_file_shapes,
     "distilbert": distilbert_file_shapes,
+    "pruned_bert": bert_file_shapes,
     "gpt2": gpt_file_shapes,
 }
 _MOST_TEXT = 64_000_000  # bytes; the largest vocabularies have five million

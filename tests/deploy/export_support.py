@@ -7,10 +7,10 @@ from typing import Any
 
 from random_parameters import randomize
 
-from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig
+from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.torch import heads
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.relatives import AlbertModel, DistilBertModel
+from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
 
 SIZES = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20}
 V, LONGEST = 40, 24  # vocabulary and positions of the models below
@@ -20,6 +20,9 @@ ENCODERS: dict[str, Callable[[], BertModel]] = {
         AlbertConfig(vocab_size=V, embedding_size=4, max_position_embeddings=LONGEST, **SIZES)
     ),
     "distilbert": lambda: DistilBertModel(DistilBertConfig(vocab_size=V, max_position_embeddings=LONGEST, **SIZES)),
+    "pruned": lambda: PrunedBertModel(
+        PrunedBertConfig(vocab_size=V, max_position_embeddings=LONGEST, heads_per_layer=(1, 2), **SIZES)
+    ),
 }
 HEADS: dict[str, Callable[[Any], heads.BertWithHead]] = {
     "texts": lambda encoder: heads.BertForSequenceClassification(encoder, ("a", "b", "c")),

@@ -30,6 +30,7 @@ KINDS = [
     ("bert", "answers", True),
     ("albert", "texts", False),
     ("distilbert", "tokens", True),
+    ("pruned", "texts", True),
 ]
 
 

@@ -20,22 +20,33 @@ from d2lbert.config import (
     AlbertConfig,
     DistilBertConfig,
     GptConfig,
+    PrunedBertConfig,
 )
 from d2lbert.data.batching import pack, pad
+from d2lbert.data.examples import Sentence
 from d2lbert.data.skipgrams import Windows
+from d2lbert.tasks.classification import Classification
 from d2lbert.text import Vocabulary, count_words
 from d2lbert.torch import heads
 from d2lbert.torch.adapters import adapted_layers, add_adapters, merge_adapters
 from d2lbert.torch.adapters.shared import SharedEncoder
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention, MultiHeadAttention
 from d2lbert.torch.bert import BertModel
+from d2lbert.torch.compression import (
+    head_importance,
+    keep_zeros,
+    neuron_importance,
+    prune_encoder,
+    prune_smallest,
+    sparsity,
+)
 from d2lbert.torch.crf import LinearChainCrf
 from d2lbert.torch.generation import Sampling, beam_search, greedy_search, sample
 from d2lbert.torch.gpt import Gpt
 from d2lbert.torch.masked_words import fill_masks, pseudo_log_likelihoods
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.probing import word_vectors
-from d2lbert.torch.relatives import AlbertModel, DistilBertModel
+from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
 from d2lbert.torch.runtime import best_device, to_tensors
 from d2lbert.torch.seq2seq import LanguageModel
 from d2lbert.torch.word_vectors import Cbow, FastText, SkipGram, train
@@ -82,6 +93,23 @@ def shared_adapters_case(device: torch.device) -> Any:
                 nn.init.normal_(layer.up, std=0.1)
         shared.add(models[-1].to(device))
     return shared.logits(pack(TOKENIZER.encode_batch(TEXTS)), models)
+
+
+def pruning_case(device: torch.device) -> Any:
+    """Importance, removal and zeros, of a classifier that is on the device."""
+    encoder = made(BertModel, BERT, device=torch.device("cpu"))
+    model = made(heads.BertForSequenceClassification, encoder, ("a", "b"), device=torch.device("cpu")).to(device)
+    examples = [Sentence(text, "ab"[number % 2]) for number, text in enumerate(TEXTS)]
+    task = Classification("ab")
+    found = [
+        *head_importance(model, task, TOKENIZER, examples),
+        *neuron_importance(model, task, TOKENIZER, examples),
+    ]
+    model.bert = prune_encoder(model.bert, [[0], [1]], [range(5), range(7)])
+    prune_smallest(model, 0.3, together=True)
+    keep_zeros(model)
+    logits = model(to_tensors(pack(TOKENIZER.encode_batch(TEXTS)), device))
+    return [*found, logits, *gradients(model, logits.square().sum()), sparsity(model)]
 
 
 def gpt_case(device: torch.device) -> Any:
@@ -153,6 +181,13 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     "distilbert": lambda device: encoder_case(
         DistilBertModel, DistilBertConfig(vocab_size=V, max_position_embeddings=32, **BLOCK), True, device
     ),
+    "pruned bert": lambda device: encoder_case(
+        PrunedBertModel,
+        PrunedBertConfig(vocab_size=V, max_position_embeddings=32, heads_per_layer=(1, 2), **BLOCK),
+        True,
+        device,
+    ),
+    "pruning": pruning_case,
     "additive attention": lambda device: attention_case(AdditiveAttention, device),
     "dot-product attention": lambda device: attention_case(DotProductAttention, device),
     "multi-head attention": lambda device: attention_case(MultiHeadAttention, device),

@@ -87,6 +87,23 @@ def test_heads_must_divide_the_size() -> None:
         MultiHeadAttention(12, 5)
 
 
+def test_heads_of_another_size() -> None:
+    """With a size of its own, a head is as wide as it says, and need not divide anything."""
+    torch.manual_seed(0)
+    layer, x = MultiHeadAttention(12, 5, head_size=3), torch.randn(2, 4, 12)
+    shapes = {name: tuple(weight.shape) for name, weight in layer.named_parameters() if name.endswith("weight")}
+    assert shapes == {
+        "query.weight": (15, 12),
+        "key.weight": (15, 12),
+        "value.weight": (15, 12),
+        "output.weight": (12, 15),
+    }
+    output, weights = layer(x, x, x, need_weights=True)
+    assert output.shape == (2, 4, 12)
+    assert weights.shape == (2, 5, 4, 4)
+    assert torch.allclose(layer(x, x, x)[0], output, atol=1e-6)
+
+
 def test_packed_mask_is_block_diagonal() -> None:
     mask = same_sequence(torch.tensor([[1, 1, 2, 0]]))[0]
     assert mask.int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]

@@ -1,13 +1,13 @@
-"""ALBERT and DistilBERT: blocks that are shared, segments that are ignored, the class of a model type."""
+"""ALBERT, DistilBERT and a pruned BERT: blocks that are shared, segments that are ignored, blocks of unequal sizes."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from d2lbert.config import AlbertConfig, DistilBertConfig
+from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.torch.bert import BertModel
-from d2lbert.torch.relatives import AlbertEmbeddings, AlbertModel, DistilBertModel, encoder_class
+from d2lbert.torch.relatives import AlbertEmbeddings, AlbertModel, DistilBertModel, PrunedBertModel, encoder_class
 
 SIZES = {"vocab_size": 30, "hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 20}
 ALBERT = AlbertConfig(num_hidden_layers=6, num_hidden_groups=2, embedding_size=5, **SIZES)
@@ -44,9 +44,26 @@ def test_a_distilbert_has_no_segments_and_no_pooler() -> None:
     assert torch.equal(output.pooled, output.sequence[:, 0])
 
 
+def test_blocks_of_a_pruned_bert_have_sizes_of_their_own() -> None:
+    config = PrunedBertConfig(num_hidden_layers=2, heads_per_layer=(1, 3), neurons_per_layer=(20, 6), **SIZES)
+    model = PrunedBertModel(config).eval()
+    shapes = [(b.attention.query.weight.shape, b.feed_forward.expand.weight.shape) for b in model.encoder.layers()]
+    assert shapes == [((4, 12), (20, 12)), ((12, 12), (6, 12))]
+    assert [b.attention.num_heads for b in model.encoder.layers()] == [1, 3]
+    whole = BertModel(BertConfig(num_hidden_layers=2, **SIZES))
+    head, neuron = 4 * 12 * 4 + 3 * 4, 2 * 12 + 1
+    assert _count(whole) - _count(model) == 2 * head + 14 * neuron
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("bert", BertModel), ("albert", AlbertModel), ("distilbert", DistilBertModel), ("gpt2", BertModel)],
+    [
+        ("bert", BertModel),
+        ("albert", AlbertModel),
+        ("distilbert", DistilBertModel),
+        ("pruned_bert", PrunedBertModel),
+        ("gpt2", BertModel),
+    ],
 )
 def test_the_class_of_a_model_type(name: str, expected: type) -> None:
     assert encoder_class(name) is expected

@@ -14,6 +14,7 @@ from d2lbert.config import (
     DistilBertConfig,
     ElmoConfig,
     GptConfig,
+    PrunedBertConfig,
     Seq2SeqConfig,
     TransformerConfig,
 )
@@ -21,7 +22,7 @@ from d2lbert.torch.bert import BertModel
 from d2lbert.torch.elmo import Elmo
 from d2lbert.torch.folder import shapes_of
 from d2lbert.torch.gpt import Gpt
-from d2lbert.torch.relatives import AlbertModel, DistilBertModel
+from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
 from d2lbert.torch.seq2seq import Seq2Seq
 from d2lbert.torch.transformer import Transformer
 from d2lbert.weights import shapes
@@ -37,6 +38,11 @@ MODELS: list[tuple[Callable[[Any], nn.Module], Callable[[Any], shapes.Shapes], A
     (BertModel, shapes.bert_shapes, BertConfig(**BERT, type_vocab_size=3)),
     (AlbertModel, shapes.albert_shapes, AlbertConfig(**BERT, embedding_size=5, num_hidden_groups=2)),
     (DistilBertModel, shapes.distilbert_shapes, DistilBertConfig(**BERT)),
+    (
+        PrunedBertModel,
+        shapes.bert_shapes,
+        PrunedBertConfig(**BERT, type_vocab_size=3, heads_per_layer=(1, 2), neurons_per_layer=(20, 7)),
+    ),
     (Gpt, shapes.gpt_shapes, GptConfig(**GPT, n_positions=9, n_embd=12, n_layer=2, n_head=3, n_inner=20)),
     (
         Elmo,

@@ -17,6 +17,7 @@ from d2lbert.commands.predict import load_trained
 from d2lbert.deploy.server.models import Models, predict
 from d2lbert.tasks.table import named_task
 from d2lbert.torch.adapters.shared import SharedLinear
+from d2lbert.torch.compression import prune_encoder
 from d2lbert.torch.training.evaluation import predict as predict_offline
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
@@ -136,6 +137,16 @@ def test_one_model_needs_no_name(folders: dict[str, str]) -> None:
     models = Models({"only": folders["mood"]})
     assert models.prepare({"text": "a"}).model.name == "only"
     assert models.example("only").tokens == 5
+
+
+def test_a_pruned_model_is_served(folders: dict[str, str], tmp_path: Path) -> None:
+    model, tokenizer = load_trained("multiple_choice", folders["choice"])
+    model.bert = prune_encoder(model.bert, heads=[[1], [0, 1]], neurons=[range(9), [3]])
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    content = REQUESTS[-1][2]
+    (answer,) = predict([Models({"small": str(tmp_path)}).prepare(content)])
+    assert_close(answer, offline({"small": str(tmp_path)}, "small", "multiple_choice", content))
 
 
 def test_a_model_of_the_zoo_knows_its_task() -> None:

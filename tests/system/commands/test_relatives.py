@@ -1,4 +1,4 @@
-"""ALBERT and DistilBERT through the command line: fine-tuned, saved, and read again with the same scores."""
+"""ALBERT, DistilBERT and a pruned BERT through the command line: fine-tuned, saved, read again with the same scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from cli_support import run
 from unigram_support import tokenizer_json
 
-from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig
+from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.text import WordPiece
 from d2lbert.torch.relatives import encoder_class
 from d2lbert.zoo import locate
@@ -19,6 +19,7 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 CONFIGS: dict[str, BertConfig] = {
     "albert": AlbertConfig(**SIZES, vocab_size=200, embedding_size=8),
     "distilbert": DistilBertConfig(**SIZES),
+    "pruned_bert": PrunedBertConfig(**SIZES, heads_per_layer=(1, 2), neurons_per_layer=(5, 32)),
 }
 TASKS = [
     ("classification", "sst2", "accuracy"),

@@ -1,0 +1,18 @@
+"""Pruning: small weights set to zero, or whole heads and neurons removed; and what tells which of them matter."""
+
+from d2lbert.torch.compression.importance import gated, head_importance, neuron_importance, normalize_per_layer
+from d2lbert.torch.compression.magnitude import keep_zeros, prunable_weights, prune_smallest, sparsity
+from d2lbert.torch.compression.structured import most_important, prune_encoder
+
+__all__ = [
+    "gated",
+    "head_importance",
+    "keep_zeros",
+    "most_important",
+    "neuron_importance",
+    "normalize_per_layer",
+    "prunable_weights",
+    "prune_encoder",
+    "prune_smallest",
+    "sparsity",
+]
