@@ -49,7 +49,7 @@ def head_importance(
     Raises:
         UserError: there are no labels, or a text is longer than the model takes.
 
-    Source: Michel et al. 2019, equation 2.
+    Source: Michel et al. 2019.
     """
     gates = [(block.attention.output, block.attention.num_heads) for block in _blocks(model)]
     return _importance(gates, model, task, tokenizer, examples, max_length, batch_size)
@@ -75,7 +75,7 @@ def neuron_importance(
 def normalize_per_layer(importance: Sequence[Tensor]) -> list[Tensor]:
     """Divide the importance of the parts of each layer by their length as a vector, so that layers can be compared.
 
-    Without it whole layers would go first (Molchanov et al. 2017; Michel et al. 2019, section 4.1).
+    The slopes differ in size from layer to layer (Molchanov et al. 2017, for filters; Michel et al. 2019, for heads).
     """
     return [own / own.norm().clamp(min=torch.finfo(own.dtype).tiny) for own in importance]
 

@@ -1,7 +1,7 @@
 """Remove heads, and neurons of the feed-forward networks: smaller matrices and files, and less time.
 
 The result is a :class:`~d2lbert.torch.relatives.PrunedBertModel`. It computes what the whole model computes when the
-outputs of the removed parts are multiplied by zero (Michel et al. 2019, section 2.3).
+outputs of the removed parts are multiplied by zero (Michel et al. 2019).
 
 Shape legend: K size of a head, D hidden size, F width inside the feed-forward network.
 """
