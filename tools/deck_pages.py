@@ -4,7 +4,7 @@
 one ``[[row]]`` for each thing that a slide shows, in the order of the slides:
 
 * ``slide``: the slide's title; ``says``: what it says.
-* ``where``: links, each ``part/chapter#heading``; or ``to_come``: what the book does not have yet.
+* ``where``: links, each ``part/chapter#heading``.
 * ``number``: the slide's number or answer, where it has one; then ``ours`` must be there as well.
 * ``ours``: what the book has. ``{topic/run:a.b}`` stands for an entry of ``results/<topic>/<run>.json``, below its
   ``metrics``: 100 times the mean, with the standard deviation where there is one; ``{topic/run:a.b|.2f}`` is the number
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DECKS = ROOT / "chapters" / "decks"
 TABLE = re.compile(r"^<!-- table of (\w+\.toml) -->$", flags=re.MULTILINE)
 COLUMNS = ("slide, and what it says", "in the book", "the slide's number", "ours")
-KEYS = {"slide", "says", "where", "to_come", "number", "ours"}
+KEYS = {"slide", "says", "where", "number", "ours"}
 _ENTRY = re.compile(r"\{([\w/]+):([^}|]+)(?:\|([^}]+))?\}")
 
 
@@ -57,9 +57,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def problems(row: dict[str, Any]) -> list[str]:
     """Return what is missing or wrong in a row, its links and results included."""
     found = [f"unknown key {key}" for key in sorted(set(row) - KEYS)]
-    found += [f"no {key}" for key in ("slide", "says") if not row.get(key)]
-    if bool(row.get("where")) == bool(row.get("to_come")):
-        found.append("it needs either where or to_come")
+    found += [f"no {key}" for key in ("slide", "says", "where") if not row.get(key)]
     if row.get("number") and not row.get("ours"):
         found.append("the slide has a number and ours is missing")
     for target in row.get("where", []):
@@ -103,7 +101,7 @@ def table(deck: list[dict[str, Any]]) -> str:
     """Return the Markdown table of a deck."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     for row in deck:
-        links = "; ".join(_link(target) for target in row.get("where", [])) or f"*to come* ({row['to_come']})"
+        links = "; ".join(_link(target) for target in row["where"])
         ours = _ENTRY.sub(lambda match: _shown(entry(match[1], match[2]), match[3]), row.get("ours", ""))
         cells = [f"**{row['slide']}** {row['says']}", links, row.get("number", "–"), ours or "–"]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -27,12 +27,6 @@ def test_five_decks_have_a_page_each() -> None:
     assert sorted(name for names in named for name in names) == [path.name for path in DECK_FILES]
 
 
-def test_only_deployment_is_to_come() -> None:
-    late = {row["to_come"] for path in DECK_FILES for row in rows(path) if "to_come" in row}
-    assert late
-    assert all(reason.startswith("deployment: ") for reason in late)
-
-
 @pytest.mark.parametrize("page", sorted(DECKS.glob("*.md")), ids=lambda page: page.stem)
 def test_page_cites_what_is_in_the_references_and_links_to_what_is_there(page: Path) -> None:
     references = (ROOT / "references.bib").read_text(encoding="utf-8")
@@ -48,8 +42,8 @@ def test_page_cites_what_is_in_the_references_and_links_to_what_is_there(page: P
     ("change", "problem"),
     [
         ({"says": ""}, "no says"),
-        ({"where": []}, "either where or to_come"),
-        ({"to_come": "deployment: x"}, "either where or to_come"),
+        ({"where": []}, "no where"),
+        ({"to_come": "deployment: x"}, "unknown key to_come"),
         ({"where": ["bert/bert#Nothing of this name"]}, "no heading"),
         ({"where": ["bert/nowhere#Exercises"]}, "no heading"),
         ({"number": "93.5"}, "ours is missing"),
@@ -73,8 +67,6 @@ def test_row_becomes_a_line_with_numbers_and_links() -> None:
     accuracy = entry("finetuning/sst2", "accuracy")
     last = table([row | {"ours": "{finetuning/sst2:accuracy}"}]).splitlines()[-1]
     assert last.endswith(f"| {100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f} |")
-    late = {"slide": "TVM", "says": "fast", "to_come": "deployment: compilers"}
-    assert table([late]).splitlines()[-1] == "| **TVM** fast | *to come* (deployment: compilers) | – | – |"
 
 
 def test_anchor_is_that_of_the_site() -> None:
