@@ -14,6 +14,7 @@ from pathlib import Path
 
 from d2lbert.deploy.browser.export import export_for_browser
 from d2lbert.storage.files import sha256_of, write_text
+from d2lbert.storage.locks import locked
 from d2lbert.zoo.folders import encoder_folder, locate
 
 # Folder of the site -> its models, and the format.
@@ -63,10 +64,12 @@ def _exported(root: Path, sources: dict[str, str], format: str, folder: Path) ->
     for path in _dependencies(root, sources):
         digest.update(f"{path.name} {sha256_of(path)} ".encode())
     made = folder / digest.hexdigest()[:16]
-    if not made.is_dir():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        export_for_browser(sources, made, format)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.with_name(f"{folder.name}.lock")):  # a build and a test may come here at once
+        if not made.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            export_for_browser(sources, made, format)
     return made
 
 

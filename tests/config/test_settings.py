@@ -136,7 +136,7 @@ def test_the_settings_of_the_commands_are_the_ones_of_the_loops() -> None:
 def test_values_of_another_type(settings: type[Settings], field: dataclasses.Field) -> None:
     type_ = type(field.default)
     for value in ("3", 2.5, 3, True, None, b"3", [1], 2j):
-        if type(value) is type_ or (type_ is float and type(value) is int):
+        if type(value) is type_ or (type_, type(value)) in ((float, int), (tuple, list)):  # JSON has no tuples
             continue
         with pytest.raises(UserError) as caught:
             settings(**{field.name: value})
