@@ -16,7 +16,7 @@ from d2lbert.storage.files import read_json
 from d2lbert.text import ByteLevel, BytePairEncoding, Tokenizer, Unigram, WordPiece
 from d2lbert.text.bpe import VOCABULARY_FILE
 from d2lbert.text.characters import WordCharacters
-from d2lbert.text.unigram import TOKENIZER_FILE
+from d2lbert.text.tokenizer_json import TOKENIZER_FILE, has_word_pieces
 from d2lbert.text.vocab import check_vocabulary
 from d2lbert.weights.adapters import is_adapter_folder
 from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
@@ -77,7 +77,7 @@ def get_model(
     if kind in _TRANSLATORS:
         return _translator(folder, kind, edition, pretrained)
     if entry is None:
-        _check_files(folder, pretrained, ("vocab.txt", TOKENIZER_FILE), " (of an ALBERT or GPT-2, tokenizer.json)")
+        _check_files(folder, pretrained, ("vocab.txt", TOKENIZER_FILE), " (or tokenizer.json)")
     encoder = _encoder_class(kind, edition)
     config = CONFIGS.get(kind, BertConfig)
     model = encoder.from_pretrained(folder) if pretrained else encoder(config.from_json(folder / CONFIG_FILE))
@@ -194,14 +194,16 @@ def tokenizer_of(folder: Path, config: BertConfig) -> Tokenizer:
     folder, kind = encoder_folder(folder), Unigram if config.model_type == "albert" else WordPiece
     tokenizer = kind.from_pretrained(folder)
     check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
+    tokenizer.model_max_length = config.max_position_embeddings
     return tokenizer
 
 
 def _gpt_tokenizer(folder: Path, config: GptConfig) -> WordPiece | ByteLevel:
     """Return the tokenizer of the folder of a GPT: one of BERT where it was trained here, else GPT-2's own."""
-    kind = WordPiece if (folder / "vocab.txt").is_file() else ByteLevel
+    kind = WordPiece if has_word_pieces(folder) else ByteLevel
     tokenizer = kind.from_pretrained(folder)
     check_vocabulary(len(tokenizer.vocab), config.vocab_size, folder)
+    tokenizer.model_max_length = config.max_position_embeddings
     return tokenizer
 
 

@@ -96,7 +96,7 @@ def train_and_dev(
     """
     examples = read_examples(task, train, "train", format, columns, None)
     if dev is None:
-        dev = train if train in data.names() else str(SHARE)
+        dev = default_dev(train)
     share = _share(dev)
     if share is None:
         task_object = named_task(task).of_examples(examples)
@@ -108,6 +108,11 @@ def train_and_dev(
     for oddity in oddities(examples, dev_examples):
         warn(oddity)
     return task_object, examples, dev_examples
+
+
+def default_dev(train: str) -> str:
+    """Return what --dev is unless the user says otherwise: the same data set, or a share of the file."""
+    return train if train in data.names() else str(SHARE)
 
 
 def _share(dev: str) -> float | None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from d2lbert.commands.examples import Format, MaxLength, Model, Task, train_and_dev
+from d2lbert.commands.card import CARD_FILE, Trained, model_card, typed_columns
+from d2lbert.commands.examples import Format, MaxLength, Model, Task, default_dev, train_and_dev
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.predict import head_of, input_length
 from d2lbert.commands.rows import json_line, note, warn
@@ -98,7 +99,13 @@ def finetune(
             history = fine_tune(
                 trained, task_object, tokenizer, *sets, settings, checkpoint=checkpoint, stopped=stopped
             )
-        publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, staging))
+        options = [*(["--format", format] if format else []), *typed_columns(columns)]
+        described = Trained(
+            *(task, model, train, dev or default_dev(train), settings, (len(train_examples), len(dev_examples))),
+            *(task_object.labels, history.best, options),
+        )
+        card = model_card(described, folder.name)
+        publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, card, staging))
         if checkpoint is not None:
             checkpoints.remove_all(checkpoint)
     score = history.shown
@@ -153,11 +160,12 @@ def _summary(settings: Training, examples: int) -> str:
     )
 
 
-def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], folder: Path) -> None:
-    """Write the model and its history into a folder."""
+def _save(trained: Any, tokenizer: Tokenizer, history: Sequence[dict[str, float]], card: str, folder: Path) -> None:
+    """Write the model, its history and its card into a folder."""
     trained.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     write_text(folder / "training.json", json.dumps(history, indent=2) + "\n")
+    write_text(folder / CARD_FILE, card)
 
 
 def _state_folder(folder: Path, checkpoint: Path | None) -> Path:

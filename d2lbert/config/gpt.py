@@ -60,6 +60,11 @@ class GptConfig(ModelConfig):
         self._ids_below(self.vocab_size, "bos_token_id", "eos_token_id", "pad_token_id")
 
     @property
+    def max_position_embeddings(self) -> int:
+        """The longest text under BERT's name for it."""
+        return self.n_positions
+
+    @property
     def block(self) -> BlockSizes:
         """The sizes of one block."""
         sizes = ("n_embd", "n_head", "n_inner", "activation_function")

@@ -48,6 +48,7 @@ class DataSet:
         folder: the folder of its files, below ``$D2LBERT_DATA`` and below the cache.
         task: what it is for.
         licence: as its authors state it.
+        language: the code of the language of its texts; of a translation that of the source.
         citation: its key in ``references.bib``.
         source: where it is described or published.
         note: how to get derived files, and pitfalls.
@@ -77,6 +78,7 @@ class DataSet:
     cut: int = 0
     tail: int = 0
     cut_by: str = ""
+    language: str = "en"
 
     @property
     def size(self) -> int:
@@ -132,6 +134,7 @@ def _entry(name: str, table: dict[str, Any]) -> DataSet:
         cut=table.get("cut", 0),
         tail=table.get("tail", 0),
         cut_by=table.get("cut_by", ""),
+        language=table.get("language", "en"),
     )
 
 

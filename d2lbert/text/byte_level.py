@@ -14,7 +14,7 @@ from typing import Any
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
 from d2lbert.text.encoding import Encoding
-from d2lbert.text.unigram import TOKENIZER_FILE
+from d2lbert.text.tokenizer_json import TOKENIZER_FILE, length_field
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -44,6 +44,7 @@ class ByteLevel:
         self._library.no_padding()
         self.token_to_id: dict[str, int] = self._library.get_vocab()
         self.vocab = sorted(self.token_to_id, key=self.token_to_id.__getitem__)
+        self.model_max_length: int | None = None  # as in WordPiece
         self._content = content
         if END_OF_TEXT not in self.token_to_id:
             raise UserError(f"{origin} lacks the token {END_OF_TEXT}: give the tokenizer of a GPT-2")
@@ -76,7 +77,7 @@ class ByteLevel:
     def save_settings(self, folder: str | Path) -> None:
         """Write ``tokenizer_config.json`` alone."""
         tokens = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT)
-        config = {"tokenizer_class": "GPT2Tokenizer", **tokens}
+        config = {"tokenizer_class": "GPT2Tokenizer", **tokens, **length_field(self.model_max_length)}
         write_text(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
 
     def tokenize(self, text: str) -> list[str]:

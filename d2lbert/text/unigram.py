@@ -15,8 +15,8 @@ from typing import Any
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
 from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble_batch
+from d2lbert.text.tokenizer_json import TOKENIZER_FILE, length_field
 
-TOKENIZER_FILE = "tokenizer.json"
 _PAD, _UNKNOWN = "<pad>", "<unk>"
 
 
@@ -46,6 +46,7 @@ class Unigram:
         self._library.no_padding()
         self.token_to_id: dict[str, int] = self._library.get_vocab()
         self.vocab = sorted(self.token_to_id, key=self.token_to_id.__getitem__)
+        self.model_max_length: int | None = None  # as in WordPiece
         self._content = content
         for token in (_PAD, _UNKNOWN, CLS, SEP, MASK):
             if token not in self.token_to_id:
@@ -80,7 +81,7 @@ class Unigram:
     def save_settings(self, folder: str | Path) -> None:
         """Write ``tokenizer_config.json`` alone."""
         tokens = {"pad_token": _PAD, "unk_token": _UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
-        config = {"tokenizer_class": "AlbertTokenizer", **tokens}
+        config = {"tokenizer_class": "AlbertTokenizer", **tokens, **length_field(self.model_max_length)}
         write_text(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
 
     def tokenize(self, text: str) -> list[str]:

@@ -33,8 +33,16 @@ from d2lbert.text.encoding import (
     assemble_batch,
 )
 from d2lbert.text.normalization import Word, clean_words
+from d2lbert.text.tokenizer_json import (
+    LONGEST_WORD,
+    SETTINGS_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    length_field,
+    longest_text,
+    read_word_pieces,
+)
 
-_LONGEST_WORD = 100  # characters; a longer word is unknown
 _CACHED_WORDS = 100_000
 _WORDS_PER_TEXT = 1000
 
@@ -55,6 +63,10 @@ class WordPiece:
         lowercase: fold case, for "uncased" models.
         strip_accents: drop accents; by default the same as ``lowercase``.
 
+    Attributes:
+        model_max_length: the longest input of the model that the vocabulary belongs to, in tokens; None if that is not
+            known. Nothing is cut here: it is told to ``transformers``, which cuts there.
+
     Raises:
         UserError: the vocabulary is empty, has a piece twice, or lacks a special token.
     """
@@ -63,6 +75,7 @@ class WordPiece:
         self.vocab = list(vocab)
         self.lowercase = lowercase
         self.strip_accents = lowercase if strip_accents is None else strip_accents
+        self.model_max_length: int | None = None
         self.token_to_id = {piece: index for index, piece in enumerate(self.vocab)}
         _check_vocabulary(self.vocab, self.token_to_id)
         self.pad_id = self.token_to_id[PAD]
@@ -83,7 +96,11 @@ class WordPiece:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, lowercase: bool | None = None) -> WordPiece:
-        """Read ``vocab.txt`` and ``tokenizer_config.json`` of a Hugging Face folder.
+        """Read the tokenizer of a Hugging Face folder, as ``transformers`` 4 or 5 writes it.
+
+        The vocabulary is ``vocab.txt``, or if there is none, that of ``tokenizer.json``. What
+        ``tokenizer_config.json`` says of case and accents goes before what ``tokenizer.json`` says, as in
+        ``transformers``.
 
         Args:
             folder: its path.
@@ -94,14 +111,26 @@ class WordPiece:
             UserError: there is no vocabulary, the configuration cannot be read, or it needs an option that is not
                 supported.
         """
-        config = _read_config(Path(folder) / "tokenizer_config.json")
+        path = Path(folder)
+        config = _read_config(path / SETTINGS_FILE)
+        if not (path / VOCABULARY_FILE).is_file() and (path / TOKENIZER_FILE).is_file():
+            vocab, told, accents = read_word_pieces(path / TOKENIZER_FILE)
+            config = {"do_lower_case": told, "strip_accents": accents, **config}
+        else:
+            vocab = _read_vocabulary(path / VOCABULARY_FILE)
         if lowercase is None:
             lowercase = bool(config.get("do_lower_case", True))
-        return cls(_read_vocabulary(Path(folder) / "vocab.txt"), lowercase, config.get("strip_accents"))
+        tokenizer = cls(vocab, lowercase, config.get("strip_accents"))
+        tokenizer.model_max_length = longest_text(config)
+        return tokenizer
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write ``vocab.txt`` and ``tokenizer_config.json`` in Hugging Face's format, each whole or not at all."""
-        write_text(Path(folder) / "vocab.txt", "".join(f"{piece}\n" for piece in self.vocab))
+        """Write ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json``, each whole or not at all.
+
+        ``transformers`` 4 and 5 and the `tokenizers` library read them.
+        """
+        write_text(Path(folder) / VOCABULARY_FILE, "".join(f"{piece}\n" for piece in self.vocab))
+        write_text(Path(folder) / TOKENIZER_FILE, self._bulk.to_str(pretty=True) + "\n")
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:
@@ -116,8 +145,9 @@ class WordPiece:
             "cls_token": CLS,
             "sep_token": SEP,
             "mask_token": MASK,
+            **length_field(self.model_max_length),
         }
-        write_text(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=2) + "\n")
+        write_text(Path(folder) / SETTINGS_FILE, json.dumps(config, indent=2) + "\n")
 
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text, without special tokens around it."""
@@ -228,15 +258,22 @@ class WordPiece:
 
     @cached_property
     def _bulk(self) -> Any:
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-        model = models.WordPiece(self.token_to_id, unk_token=UNKNOWN, max_input_chars_per_word=_LONGEST_WORD)
+        model = models.WordPiece(self.token_to_id, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD)
         tokenizer = Tokenizer(model)
         tokenizer.normalizer = normalizers.BertNormalizer(
             clean_text=True, handle_chinese_chars=True, strip_accents=self.strip_accents, lowercase=self.lowercase
         )
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+        # What follows is not used here; it is for those who read the saved file.
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{CLS}:0 $A:0 {SEP}:0",
+            pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
+            special_tokens=[(token, self.token_to_id[token]) for token in (CLS, SEP)],
+        )
+        tokenizer.decoder = decoders.WordPiece(prefix="##")
         return tokenizer
 
 
@@ -258,7 +295,7 @@ def longest_match(word: str, vocabulary: dict[str, int]) -> list[_Piece]:
         The pieces, each with the start and the end of its characters in ``word``.
     """
     unknown = _Piece(UNKNOWN, 0, len(word))
-    if len(word) > _LONGEST_WORD:
+    if len(word) > LONGEST_WORD:
         return [unknown]
     pieces = []
     start = 0

@@ -27,6 +27,7 @@ from d2lbert.storage.files import read_json, remembered_sha256_of, write_text
 from d2lbert.storage.places import cache_folder
 from d2lbert.storage.receiving import DownloadError
 from d2lbert.text import ByteLevel, Unigram, WordPiece
+from d2lbert.text.tokenizer_json import TOKENIZER_FILE, read_word_pieces
 from d2lbert.text.vocab import check_vocabulary
 from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE, check_header
 from d2lbert.weights.gpt import check_gpt_header
@@ -203,7 +204,9 @@ def _write_settings(entry: ModelEntry, folder: Path) -> None:
     path, config = folder / CONFIG_FILE, json.dumps(entry.config.to_dict(), indent=2) + "\n"
     if path.is_file() and path.read_text(encoding="utf-8") == config:
         return
-    _tokenizer(entry, folder / entry.vocabulary).save_settings(folder)
+    tokenizer = _tokenizer(entry, folder / entry.vocabulary)
+    tokenizer.model_max_length = entry.config.max_position_embeddings
+    tokenizer.save_settings(folder)
     write_text(path, config)
 
 
@@ -211,4 +214,8 @@ def _tokenizer(entry: ModelEntry, path: Path) -> ByteLevel | Unigram | WordPiece
     """Read the vocabulary of a model."""
     if entry.kind == "gpt2":
         return ByteLevel.from_file(path)
-    return Unigram.from_file(path) if entry.kind == "albert" else WordPiece.from_file(path, entry.lowercase)
+    if entry.kind == "albert":
+        return Unigram.from_file(path)
+    if path.name == TOKENIZER_FILE:
+        return WordPiece(read_word_pieces(path).vocab, entry.lowercase)
+    return WordPiece.from_file(path, entry.lowercase)

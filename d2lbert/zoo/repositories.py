@@ -17,6 +17,7 @@ from d2lbert.storage.cache import locked
 from d2lbert.storage.files import read_json, write_text
 from d2lbert.storage.places import cache_folder
 from d2lbert.storage.receiving import DownloadError
+from d2lbert.text.tokenizer_json import SETTINGS_FILE, TOKENIZER_FILE
 from d2lbert.weights.folder import CONFIG_FILE, WEIGHTS_FILE
 from d2lbert.zoo.convert import OLD_WEIGHTS_FILE
 from d2lbert.zoo.files import CachedFiles, MissingFile, hub_folder
@@ -24,7 +25,6 @@ from d2lbert.zoo.hub import newest_revision, shown_address
 from d2lbert.zoo.table import CONFIGS, ModelEntry
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_TOKENIZER_SETTINGS = "tokenizer_config.json"
 
 
 def is_repository_name(name: str) -> bool:
@@ -48,7 +48,7 @@ def fetch_repository(name: str, weights: bool = True) -> Path:
         files = CachedFiles(entry)
         files.entry = _entry_of(entry, files.provide(CONFIG_FILE))
         _provide_tokenizer_settings(files)
-        files.provide(files.entry.vocabulary)
+        _provide_vocabulary(files)
         if weights:
             _provide_weights(files)
     files.warn_of_trust()
@@ -88,10 +88,24 @@ def _entry_of(entry: ModelEntry, config_json: Path) -> ModelEntry:
 def _provide_tokenizer_settings(files: CachedFiles) -> None:
     """Old repositories have no settings of the tokenizer; empty ones stand for that, so that it is asked once."""
     try:
-        files.provide(_TOKENIZER_SETTINGS)
+        files.provide(SETTINGS_FILE)
     except MissingFile:
-        write_text(files.folder / _TOKENIZER_SETTINGS, "{}\n")
-        files.provide(_TOKENIZER_SETTINGS)
+        write_text(files.folder / SETTINGS_FILE, "{}\n")
+        files.provide(SETTINGS_FILE)
+
+
+def _provide_vocabulary(files: CachedFiles) -> None:
+    """Take the vocabulary, of a BERT that transformers 5 saved from the only file that has it."""
+    if (files.folder / TOKENIZER_FILE).is_file():
+        files.entry = dataclasses.replace(files.entry, vocabulary_file=TOKENIZER_FILE)
+    try:
+        files.provide(files.entry.vocabulary)
+    except MissingFile as error:
+        files.entry = dataclasses.replace(files.entry, vocabulary_file=TOKENIZER_FILE)
+        try:
+            files.provide(TOKENIZER_FILE)
+        except MissingFile:
+            raise error from None
 
 
 def _provide_weights(files: CachedFiles) -> None:

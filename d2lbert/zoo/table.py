@@ -54,6 +54,7 @@ class ModelEntry:
         lowercase: whether its vocabulary was learned from text in lower case.
         config: the sizes of a BERT, one of its relatives or a GPT-2.
         unused_embeddings: how many of the last embeddings may have no piece in the vocabulary.
+        vocabulary_file: for the hub: the file of the vocabulary, where it is not that of most models of the kind.
         repository, revision, weights: for the hub: the repository, its commit, and the file of the weights.
         sha256: file name -> digest, where it is known.
         megabytes: size of the weights; 0 where there are none.
@@ -77,6 +78,7 @@ class ModelEntry:
     config: BertConfig | GptConfig = field(default_factory=BertConfig)
     aliases: tuple[str, ...] = ()
     unused_embeddings: int = 0
+    vocabulary_file: str = ""
     repository: str = ""
     revision: str = ""
     weights: str = ""
@@ -98,6 +100,8 @@ class ModelEntry:
     @property
     def vocabulary(self) -> str:
         """The file of the vocabulary on the hub."""
+        if self.vocabulary_file:
+            return self.vocabulary_file
         return "tokenizer.json" if self.kind in ("albert", "gpt2") else "vocab.txt"
 
     @property

@@ -120,7 +120,8 @@ def test_a_folder_has_the_graph_and_what_a_reader_needs(folder: Path, format: st
     file = export(str(folder), tmp_path / "out", format)
     graph = "model.pt2" if format == "torch" else "model.onnx"
     assert file == tmp_path / "out" / graph
-    assert {path.name for path in file.parent.iterdir()} == {graph, "config.json", "vocab.txt", "tokenizer_config.json"}
+    tokenizer = {"vocab.txt", "tokenizer.json", "tokenizer_config.json"}
+    assert {path.name for path in file.parent.iterdir()} == {graph, "config.json", *tokenizer}
     assert json.loads((file.parent / "config.json").read_text()) == json.loads((folder / "config.json").read_text())
 
 

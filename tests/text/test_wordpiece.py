@@ -103,7 +103,8 @@ def test_a_folder_comes_back_and_transformers_reads_it(
     library = BertTokenizerFast.from_pretrained(tmp_path / "model")
     for line in lines[:200]:
         assert library(line)["input_ids"] == restored.encode(line).ids
-    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["tokenizer_config.json", "vocab.txt"]
+    files = ["tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == files
 
 
 def test_accents_can_be_kept_apart_from_case(wordpiece: WordPiece, tmp_path: Path) -> None:

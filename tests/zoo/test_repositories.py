@@ -18,7 +18,7 @@ from unigram_support import tokenizer_json
 from d2lbert import UserError, get_model
 from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig
 from d2lbert.storage import download
-from d2lbert.text import SPECIAL_TOKENS
+from d2lbert.text import SPECIAL_TOKENS, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.relatives import AlbertModel, DistilBertModel
@@ -103,6 +103,24 @@ def test_a_repository_tells_what_it_holds(model: Any, hub: Hub, tmp_path: Path) 
     if not isinstance(published, AlbertModel):
         assert tokenizer.tokenize("word WORD") == ["word", "WORD"]
     assert not (tmp_path / "someone").exists()
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_repository_that_transformers_5_wrote_has_no_vocab_txt(hub: Hub, tmp_path: Path, lowercase: bool) -> None:
+    published = BertModel(BertConfig(**SIZES))
+    publish(hub, published, tmp_path / "published", lowercase=lowercase)
+    WordPiece(PIECES, lowercase).save_pretrained(tmp_path / "tokenizer")
+    del hub.files[f"/{NAME}/resolve/{hub.newest}/vocab.txt"]
+    content = (tmp_path / "tokenizer" / "tokenizer.json").read_bytes()
+    hub.files[f"/{NAME}/resolve/{hub.newest}/tokenizer.json"] = content
+    loaded, tokenizer = quietly(NAME)
+    assert equal(loaded, published)
+    assert tokenizer.vocab == PIECES
+    assert tokenizer.tokenize("word WORD") == (["word", "word"] if lowercase else ["word", "WORD"])
+    hub.files.clear()  # nothing is asked for again
+    hub.requests.clear()
+    assert quietly(NAME)[1].vocab == PIECES
+    assert hub.requests == []
 
 
 def test_an_old_repository(hub: Hub, tmp_path: Path) -> None:

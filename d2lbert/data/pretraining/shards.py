@@ -121,7 +121,7 @@ def begin(out: str | Path, tokenizer: WordPiece) -> Path:
 
 def foreign_files(folder: Path) -> list[Path]:
     """Return what a folder holds that is not of shards, finished or not; nothing where there is no folder."""
-    ours = (INDEX_FILE, "vocab.txt", "tokenizer_config.json")
+    ours = (INDEX_FILE, "vocab.txt", "tokenizer.json", "tokenizer_config.json")
     return [path for path in contents(folder) if path.name not in ours and not _SHARD_FILE.fullmatch(path.name)]
 
 

@@ -26,6 +26,7 @@ from d2lbert.storage.files import sha256_of
 from d2lbert.tasks.table import NAMED
 from d2lbert.text import WordPiece
 from d2lbert.text.encoding import SPECIAL_TOKENS
+from d2lbert.text.tokenizer_json import SETTINGS_FILE, TOKENIZER_FILE, VOCABULARY_FILE, has_word_pieces
 from d2lbert.torch.adapters import load_adapters
 from d2lbert.torch.heads import BertWithHead, head_class
 from d2lbert.torch.pretraining import BertForPretraining
@@ -34,7 +35,6 @@ from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE, in_half, write_json, 
 from d2lbert.weights.header import read_header
 from d2lbert.zoo.folders import encoder_folder, locate
 
-VOCABULARY_FILE = "vocab.txt"
 FILL_MASK = "fill_mask"
 # The class of a head -> the task, as the command line calls it. A classifier may read a pair of texts, too.
 _TASKS = {
@@ -105,7 +105,7 @@ def _tokenizer(folders: Mapping[str, Path]) -> WordPiece:
         if not adapters or encoder_folder(folders[name]).resolve() != encoder_folder(folders[first]).resolve():
             raise UserError(f"{first} and {name} are not adapters of one encoder: export each into a folder of its own")
     folder = encoder_folder(folders[first])
-    if not (folder / VOCABULARY_FILE).is_file():
+    if not has_word_pieces(folder):
         raise UserError(f"{first} has no {VOCABULARY_FILE}: the browser reads text with WordPiece alone, choose a BERT")
     return WordPiece.from_pretrained(folder)
 
@@ -161,7 +161,8 @@ def _write(parts: _Parts, tokenizer: WordPiece, format: str, folder: Path) -> No
     if format == "onnx-web-int8":
         quantize(graph, graph)
     tokenizer.save_pretrained(folder)
-    (folder / "tokenizer_config.json").unlink()  # the manifest says it
+    for name in (TOKENIZER_FILE, SETTINGS_FILE):
+        (folder / name).unlink()  # the manifest says it
     tasks = {}
     for name, task in parts.tasks.items():
         tasks[name] = {**task, "adapter": None}

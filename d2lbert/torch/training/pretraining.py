@@ -272,7 +272,7 @@ class Trainer:
     def _write(self, folder: Path) -> None:
         """Fill the folder of a checkpoint. It is also a model folder, which ``transformers`` loads."""
         self._write_state(Path(self.world.broadcast(str(folder)))).save_pretrained(folder)
-        self.data.shards.tokenizer().save_pretrained(folder)
+        self._save_tokenizer(self.data.shards.tokenizer(), folder)
         place = {"step": self.step, "position": self.position, "tokens": self.tokens}
         numbers = {**place, "losses": self.losses, "run": self._description()}
         write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
@@ -337,8 +337,13 @@ class Trainer:
         """Write the trained model and its tokenizer into ``out``. Every process must call it."""
         model = self._full_model()
         if self.world.rank == 0:
-            tokenizer.save_pretrained(self.out)
+            self._save_tokenizer(tokenizer, self.out)
             model.save_pretrained(self.out)
+
+    def _save_tokenizer(self, tokenizer: WordPiece, folder: Path) -> None:
+        """Write the tokenizer into a model folder, with the longest text that the model takes."""
+        tokenizer.model_max_length = self.model.config.max_position_embeddings
+        tokenizer.save_pretrained(folder)
 
 
 def _dropout_seed(seed: int, step: int, index: int) -> int:

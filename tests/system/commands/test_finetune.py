@@ -19,8 +19,9 @@ def test_fine_tune_evaluate_predict(encoder: Path, train_file: Path, tmp_path: P
     result = run(*finetune_command(encoder, train_file, out, "--epochs", "2", "--batch-size", "2"))
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout.splitlines()[-1])["epoch"] in (1, 2)
-    names = ["config.json", "model.safetensors", "tokenizer_config.json", "training.json", "vocab.txt"]
-    assert sorted(path.name for path in out.iterdir()) == names
+    tokenizer = {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}
+    model = {"README.md", "config.json", "model.safetensors", "training.json"}
+    assert {path.name for path in out.iterdir()} == tokenizer | model
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.csv"]
 
     result = run("evaluate", "classification", "--model", out, "--data", train_file)
@@ -74,7 +75,7 @@ def test_a_model_that_cannot_be_moved_is_not_lost(
     monkeypatch.setattr(finetuning, "fine_tune", slow)
     line = complaint(*finetune_command(encoder, train_file, out, "--epochs", "1"))
     folder = Path(line.split("the trained model is in ")[1])
-    assert len(list(folder.iterdir())) == 5
+    assert len(list(folder.iterdir())) == 7
     assert out.read_text() == "years of work"
 
 
@@ -95,7 +96,7 @@ def test_a_folder_that_somebody_fills_meanwhile_is_not_touched(
     monkeypatch.setattr(finetuning, "fine_tune", slow)
     line = complaint(*finetune_command(encoder, train_file, out, "--epochs", "1"))
     folder = Path(line.split("the trained model is in ")[1])
-    assert len(list(folder.iterdir())) == 5
+    assert len(list(folder.iterdir())) == 7
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("config.json", "years of work")]
     assert run("evaluate", "classification", "--model", folder, "--data", train_file).returncode == 0
 

@@ -26,7 +26,7 @@ KILLS = int(os.environ.get("D2LBERT_KILLS", "3"))  # make soak sets 20
 
 RUN = [sys.executable, "-m", "d2lbert.cli", "pretrain"]
 SMALL = ["--config", "tiny", "--max-length", "32", "--batch-size", "8", "--save-every", "3", "--lr", "1e-3"]
-FILES = ("model.safetensors", "config.json", "vocab.txt", "tokenizer_config.json")
+FILES = ("model.safetensors", "config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json")
 
 
 @pytest.fixture(scope="module")
