@@ -1,10 +1,12 @@
-"""Everything about the package stands in pyproject.toml, save what TOML cannot say: what else goes into the wheel.
+"""Everything about the package stands in pyproject.toml, save what TOML cannot say: what else goes into the wheel, and
+links of README.md that lead somewhere on the page of the package index, too.
 
 The manifest, the samples and the stored results lie at the root of the checkout, beside the chapters. An installed
 package has no checkout (on Colab, for instance), so the wheel carries them as ``d2lbert/data/_bundled``. What a licence
 does not allow everybody to use (``checkout_only`` in ``data/zoo.toml``) stays in the checkout.
 """
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -31,4 +33,15 @@ class BuildWithData(build_py):
             shutil.copytree(root / "results", bundled / "results", dirs_exist_ok=True)
 
 
-setup(cmdclass={"build_py": BuildWithData})
+def description(root: Path) -> str:
+    """Return README.md with the links that are relative to the repository made absolute."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"\]\((?![a-z]+:|#)", f"]({project['urls']['Source']}/blob/main/", text)
+
+
+setup(
+    cmdclass={"build_py": BuildWithData},
+    long_description=description(Path(__file__).parent),
+    long_description_content_type="text/markdown",
+)

@@ -12,10 +12,11 @@ import io
 import os
 import sys
 import warnings
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from d2lbert import __version__
 from d2lbert.commands.data import fetch_data, list_data
 from d2lbert.commands.doctor import doctor
 from d2lbert.commands.export import export
@@ -45,6 +46,23 @@ data_app = typer.Typer(help="The data sets of the book.")
 data_app.command("list")(list_data)
 data_app.command("fetch")(fetch_data)
 app.add_typer(data_app, name="data")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"d2lbert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version and exit", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
 app.command()(pretrain)
 app.command()(finetune)
 app.command()(evaluate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import os
 import re
 import shutil
@@ -51,6 +52,20 @@ def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_the_version_of_the_package(installed: Path) -> None:
     (about,) = (installed / "installed").glob("*.dist-info")
     assert about.name == f"d2lbert-{d2lbert.__version__}.dist-info"
+
+
+def test_the_page_of_the_package_index_leads_to_the_repository(installed: Path, root: Path) -> None:
+    (about,) = (installed / "installed").glob("*.dist-info/METADATA")
+    described = email.message_from_string(about.read_text(encoding="utf-8"))
+    text = described.get_payload()
+    assert isinstance(text, str)
+    assert described["Description-Content-Type"] == "text/markdown"
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 50
+    assert not [link for link in links if not link.startswith("https://")]
+    inside = [link.split("/blob/main/")[1] for link in links if "/d2lbert/blob/main/" in link]
+    assert not [path for path in inside if not (root / path).exists()]
+    assert any(line.startswith("Source, https://") for line in described.get_all("Project-URL", []))
 
 
 def test_the_wheel_runs_without_a_checkout(installed: Path) -> None:

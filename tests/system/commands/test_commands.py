@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cli_support import complaint, finetune_command, run
 
+import d2lbert
 from d2lbert.zoo.table import entries
 
 
@@ -30,6 +31,12 @@ def test_help_and_data_list_need_no_framework() -> None:
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "False"
     assert any(line.startswith("sst2 ") for line in result.stdout.splitlines())
+
+
+def test_the_version_is_printed() -> None:
+    result = run("--version")
+    assert (result.returncode, result.stdout) == (0, f"d2lbert {d2lbert.__version__}\n")
+    assert "--version" in run("--help").stdout
 
 
 def test_models_are_listed_one_a_line_without_a_framework() -> None:

@@ -120,7 +120,7 @@ def test_a_second_run_ends_at_once(
     assert run(*finetune_command(encoder, train_file, out, "--epochs", "1")).returncode == 0
     assert lines == [f"d2lbert: another run writes into --out {out}: wait for its end, or choose another"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.csv"]
-    assert len(list(out.iterdir())) == 5
+    assert len(list(out.iterdir())) == 7
 
 
 def test_this_folder_may_be_the_output(
@@ -129,7 +129,7 @@ def test_this_folder_may_be_the_output(
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     assert run(*finetune_command(encoder, train_file, Path("."), "--epochs", "1", "--resume")).returncode == 0
-    assert len(list((tmp_path / "empty").iterdir())) == 5
+    assert len(list((tmp_path / "empty").iterdir())) == 7
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "train.csv"]
 
 
@@ -152,7 +152,7 @@ def test_existing_empty_folder_is_filled(encoder: Path, train_file: Path, tmp_pa
     assert result.returncode == 0, result.stderr
     assert out.stat().st_ino == number
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv", "volume"]
-    assert len(list(out.iterdir())) == 5
+    assert len(list(out.iterdir())) == 7
     assert run("evaluate", "classification", "--model", out, "--data", train_file).returncode == 0
 
 
