@@ -8,6 +8,7 @@ and lies in ``_build/html``.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,10 @@ def build_site(runs: list[Run]) -> int:
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [str(jupyter_book), "build", "-W", "--keep-going", "--all", str(source)]
     with log.open("w") as stream:
-        status = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT, check=False).returncode
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "site" / "sphinx")}
+        status = subprocess.run(
+            command, stdout=stream, stderr=subprocess.STDOUT, check=False, env=environment
+        ).returncode
     if status:
         lines = log.read_text().splitlines()
         print("\n".join(line for line in lines if "WARNING" in line or "ERROR" in line) or "\n".join(lines[-15:]))

@@ -35,6 +35,13 @@ const done = arguments[0];
 if (window.MathJax && MathJax.startup && MathJax.startup.promise) { MathJax.startup.promise.then(() => done(true)); }
 else { done(false); }
 """
+# Pictures come when they are near the window: here all of them are wanted.
+_WAIT_FOR_PICTURES = """
+const done = arguments[0];
+const pictures = [...document.images];
+for (const picture of pictures) picture.loading = 'eager';
+Promise.all(pictures.map(picture => picture.decode().catch(() => null))).then(() => done(true));
+"""
 _INSPECT = r"""
 const problems = [];
 const article = document.querySelector('article') || document.body;
@@ -97,6 +104,8 @@ def chromium() -> Iterator[webdriver.Chrome]:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
         driver.set_script_timeout(240)
+        # Another window may have the focus; events of focus come all the same.
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         try:
             yield driver
         finally:
@@ -109,6 +118,7 @@ def inspect(driver: webdriver.Chrome, address: str) -> list[str]:
     driver.set_window_size(*DESKTOP)
     driver.get(address)
     driver.execute_async_script(_WAIT_FOR_MATHEMATICS)
+    driver.execute_async_script(_WAIT_FOR_PICTURES)
     problems = list(driver.execute_script(_INSPECT))
     # A window cannot be narrower than some 500 px, an emulated screen can.
     metrics = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": False}

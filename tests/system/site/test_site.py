@@ -11,9 +11,12 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from browser import inspect, served
+from browser import DESKTOP, PHONE, inspect, served
+from fontTools.ttLib import TTFont
+from reading import SIZES, THEMES, icons, serious, show, too_wide, transferred, unreachable
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from d2lbert import plots
@@ -32,12 +35,63 @@ def site() -> Path:
     return ROOT / "_build" / "html"
 
 
+def pages(site: Path) -> list[Path]:
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
 def test_every_page_is_whole(driver: webdriver.Chrome, site: Path) -> None:
-    pages = sorted(path.relative_to(site) for path in site.rglob("*.html") if "_static" not in path.parts)
-    assert len(pages) > len(list((ROOT / "chapters").rglob("*.ipynb")))
+    paths = [path.relative_to(site) for path in pages(site)]
+    assert len(paths) > len(list((ROOT / "chapters").rglob("*.ipynb")))
     with served(site) as address:
-        problems = {str(page): inspect(driver, f"{address}/{page}") for page in pages}
+        problems = {str(page): inspect(driver, f"{address}/{page}") for page in paths}
     assert not {page: messages for page, messages in problems.items() if messages}
+
+
+def test_every_page_is_light_fits_and_can_be_used_by_all(driver: webdriver.Chrome, site: Path) -> None:
+    """Under 700 KB before anybody scrolls, nothing cut off, nothing serious for axe-core in four views."""
+    problems: dict[str, list[str]] = {}
+    with served(site) as address:
+        for path in pages(site):
+            page = str(path.relative_to(site))
+            driver.get_log("performance")
+            show(driver, f"{address}/{page}", DESKTOP)
+            kilobytes = transferred(driver, site) / 1000
+            found = [f"{kilobytes:.0f} KB"] * (kilobytes >= 700) + too_wide(driver)
+            for size in SIZES:
+                for theme in THEMES:
+                    show(driver, f"{address}/{page}", size, theme)
+                    found += [f"{size[0]} px, {theme}: {one}" for one in serious(driver) + unreachable(driver)]
+            problems[page] = found
+    assert not {page: found for page, found in problems.items() if found}
+
+
+def test_every_icon_is_in_the_fonts(driver: webdriver.Chrome, site: Path) -> None:
+    fonts = [TTFont(path) for path in site.glob("_static/vendor/fontawesome/*/webfonts/*.woff")]
+    there = {code for font in fonts for code in font.getBestCmap()}
+    with served(site) as address:
+        show(driver, f"{address}/chapters/bert/bert.html", DESKTOP)
+        shown = icons(driver)
+    assert len(shown) >= 5
+    assert shown <= there
+
+
+def test_formulas_alone_bring_mathjax_and_no_page_the_script_of_the_icons(site: Path) -> None:
+    with_mathjax = {path.name for path in pages(site) if "tex-mml-chtml.js" in path.read_text(encoding="utf-8")}
+    assert "bert.html" in with_mathjax
+    assert not {"index.html", "references.html", "search.html"} & with_mathjax
+    assert not list(site.glob("_static/vendor/fontawesome/*/js/*.js"))
+
+
+def test_citations_read_alike_in_the_text_and_in_the_list(site: Path) -> None:
+    listed = (site / "references.html").read_text(encoding="utf-8")
+    labels = re.findall(r'class="label"><span[^>]*>\[</span>(.+?)<span', listed)
+    assert len(set(labels)) == len(labels) > 100
+    assert listed.count("https://doi.org/") + listed.count("https://arxiv.org/") > 100
+    for name in ("bert", "relatives"):
+        page = (site / "chapters" / "bert" / f"{name}.html").read_text(encoding="utf-8")
+        cited = re.findall(r'href="[./]*references\.html#id\d+"[^>]*>(.+?)</a>', page)
+        assert len(cited) > 3
+        assert set(cited) <= set(labels)
 
 
 def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
@@ -117,6 +171,51 @@ def test_bad_page_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, p
     (tmp_path / "page.html").write_text(GOOD.replace("<article><p>Hello</p></article>", page))
     with served(tmp_path) as address:
         assert any(problem in message for message in inspect(driver, f"{address}/page.html"))
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        ("<img src='data:,'>", "image-alt"),
+        ("<p style='color: #999'>pale</p>", "color-contrast"),
+        ("<div role='list'><div role='note'>a</div></div>", "aria-required-children"),
+    ],
+)
+def test_what_a_reader_cannot_use_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, problem: str) -> None:
+    (tmp_path / "page.html").write_text(GOOD.replace("<p>Hello</p>", f"<title>t</title><p>Hello</p>{page}"))
+    with served(tmp_path) as address:
+        show(driver, f"{address}/page.html", DESKTOP)
+        assert [one for one in serious(driver) if one.startswith(problem)]
+
+
+@pytest.mark.parametrize(
+    "wide", ["<table><tr><td>WIDE</td></tr></table>", "<mjx-container display='true'>WIDE</mjx-container>"]
+)
+def test_wide_things_can_be_reached_by_keyboard_and_say_that_they_go_on(
+    driver: webdriver.Chrome, tmp_path: Path, wide: str
+) -> None:
+    for name in ("book.css", "scrollers.js"):
+        shutil.copy(ROOT / "site" / "style" / name, tmp_path)
+    colours = ":root { --pst-color-text-muted: #555; --pst-color-primary: blue } mjx-container { display: block }"
+    head = f"<link rel='stylesheet' href='book.css'><style>{colours}</style>"
+    body = wide.replace("WIDE", f"<div style='width: 1000px'>{'a ' * 9}</div>")
+    script = "<script src='scrollers.js'></script>"
+    (tmp_path / "bare.html").write_text(GOOD.replace("<article>", f"{head}<article class='bd-article'>{body}"))
+    (tmp_path / "page.html").write_text(GOOD.replace("<article>", f"{head}<article class='bd-article'>{body}{script}"))
+    with served(tmp_path) as address:
+        show(driver, f"{address}/bare.html", PHONE)
+        assert len(unreachable(driver)) == 1
+        show(driver, f"{address}/page.html", PHONE)
+        assert unreachable(driver) == []
+        box = driver.switch_to.active_element
+        box.send_keys(Keys.TAB)
+        box = driver.switch_to.active_element
+        assert box.get_attribute("aria-label").startswith("Wide ")
+        box.send_keys(Keys.ARROW_RIGHT)
+        WebDriverWait(driver, 10).until(lambda _: driver.execute_script("return arguments[0].scrollLeft", box) > 0)
+        WebDriverWait(driver, 10).until(lambda _: "came-from" in box.get_attribute("class"))
+        show(driver, f"{address}/page.html", (1200, 900))
+        assert driver.find_elements(By.CSS_SELECTOR, "[tabindex]") == []
 
 
 def test_good_page_passes(driver: webdriver.Chrome, tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""What a page weighs, what a screen reader or a keyboard cannot do with it, and what is cut off or scrolls."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from browser import DESKTOP, PHONE
+from selenium import webdriver
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.10.3, MPL-2.0, unchanged
+THEMES = ("light", "dark")
+SIZES = (DESKTOP, PHONE)
+_RUN_AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations
+  .filter(({impact}) => impact === 'serious' || impact === 'critical')
+  .flatMap(({id, nodes}) => nodes.map(({target, failureSummary}) =>
+    `${id}: ${target.join(' ')} ${failureSummary.split('\\n')[1] || ''}`))));
+"""
+_WIDE = """
+const wide = [];
+for (const node of document.querySelectorAll('.bd-article table, .bd-article pre, .bd-article .output'))
+  if (node.checkVisibility({contentVisibilityAuto: true})) {
+    const box = node.tagName === 'TABLE' ? node.parentElement : node;
+    const hidden = Math.max(box.scrollWidth - box.clientWidth, node.scrollWidth - node.clientWidth);
+    const text = node.textContent.trim().slice(0, 60);
+    if (hidden > 1) wide.push(`${hidden} px of ${node.tagName}.${node.className}: ${text}`);
+  }
+return wide;
+"""
+_UNREACHABLE = """
+const unreachable = [];
+for (const node of document.querySelectorAll('.bd-article table, .bd-article mjx-container[display="true"]')) {
+  const box = node.tagName === 'TABLE' ? node.parentElement : node;
+  const hidden = Math.max(box.scrollWidth - box.clientWidth, node.scrollWidth - node.clientWidth);
+  if (!node.checkVisibility({contentVisibilityAuto: true}) || hidden <= 1) continue;
+  const named = box.tabIndex === 0 && box.getAttribute('role') === 'region' && box.getAttribute('aria-label');
+  if (!named || getComputedStyle(box).boxShadow === 'none') unreachable.push(node.textContent.trim().slice(0, 60));
+}
+return unreachable;
+"""
+
+
+_ICONS = """
+const signs = new Set();
+for (const node of document.querySelectorAll('*'))
+  for (const side of ['::before', '::after'])
+    for (const sign of getComputedStyle(node, side).content)
+      if (sign >= '\\ue000' && sign <= '\\uf8ff') signs.add(sign.codePointAt(0));
+return [...signs];
+"""
+
+
+def icons(driver: webdriver.Chrome) -> set[int]:
+    """Return the code points of the icons on the page that is shown."""
+    return set(driver.execute_script(_ICONS))
+
+
+def show(driver: webdriver.Chrome, address: str, size: tuple[int, int], theme: str = "light") -> None:
+    """Open a page at a size, also one narrower than a window can be, in a theme."""
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    driver.get(address)
+    driver.execute_async_script(
+        "const done = arguments[0];"
+        "(window.MathJax?.startup?.promise ?? Promise.resolve()).then(() => setTimeout(done, 100))"
+    )
+    # A colour that is on its way to another has no contrast to speak of.
+    driver.execute_script(
+        "document.head.append(Object.assign(document.createElement('style'), "
+        "{textContent: '* { transition: none !important; animation: none !important; }'}))"
+    )
+    driver.execute_script(f"document.documentElement.dataset.theme = document.documentElement.dataset.mode = '{theme}'")
+
+
+def serious(driver: webdriver.Chrome) -> list[str]:
+    """Return the serious and critical findings of axe-core on the page that is shown, a line each."""
+    driver.execute_script(AXE.read_text(encoding="utf-8"))
+    found: list[str] = driver.execute_async_script(_RUN_AXE)
+    return found
+
+
+def too_wide(driver: webdriver.Chrome) -> list[str]:
+    """Return the tables and blocks of code of the page that is shown which do not fit it."""
+    found: list[str] = driver.execute_script(_WIDE)
+    return found
+
+
+def unreachable(driver: webdriver.Chrome) -> list[str]:
+    """Return the wide tables and formulas of the page that is shown that no keyboard scrolls or that do not show it."""
+    found: list[str] = driver.execute_script(_UNREACHABLE)
+    return found
+
+
+def transferred(driver: webdriver.Chrome, folder: Path) -> int:
+    """Return the bytes of all files that the browser asked for since its log was last read, compressed."""
+    paths = set()
+    for entry in driver.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.responseReceived":
+            url = urlsplit(message["params"]["response"]["url"])
+            if url.scheme == "http":
+                paths.add(folder / unquote(url.path).lstrip("/"))
+    return sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in paths if path.is_file())

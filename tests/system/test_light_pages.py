@@ -1,0 +1,91 @@
+"""The extensions of the site, without building it: labels of citations, scripts, pictures and fonts of a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pydata_sphinx_theme
+import pytest
+from author_year import AuthorYearLabels, BookStyle
+from fontTools.ttLib import TTFont
+from light_pages import lighten, used_icons, with_picture_files, without_unused_scripts
+from matplotlib import pyplot as plt
+from pybtex.database import parse_string
+from pybtex.style.sorting.author_year_title import SortingStyle
+
+ICONS = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static/vendor/fontawesome"
+HEAD = (
+    '<head><script>window.MathJax = {"a": 1}</script>'
+    '<script defer="defer" src="../_static/../mathjax/tex-mml-chtml.js?v=1"></script>'
+    '<link rel="preload" as="font" crossorigin href="../_static/vendor/fontawesome/6/webfonts/fa-solid-900.woff2" />'
+    '<link href="../_static/vendor/fontawesome/6/css/all.min.css" rel="stylesheet" /></head>'
+)
+SCRIPT = '<script src="../_static/vendor/fontawesome/6/js/all.min.js?digest=d"></script>'
+
+
+def labels(bibliography: str) -> dict[str, str]:
+    entries = SortingStyle().sort(parse_string(bibliography, "bibtex").entries.values())
+    return dict(zip((e.key for e in entries), AuthorYearLabels().format_labels(entries), strict=True))
+
+
+def test_labels_are_authors_and_a_year(root: Path) -> None:
+    found = labels((root / "references.bib").read_text(encoding="utf-8"))
+    assert found["devlin2019bert"] == "Devlin et al., 2019"
+    assert found["reimers2019sentence"] == "Reimers and Gurevych, 2019"
+    assert found["zipf1949human"] == "Zipf, 1949"
+    assert found["tjongkimsang2003introduction"] == "Tjong Kim Sang and De Meulder, 2003"
+    assert sorted(found[key][-5:] for key in found if key.startswith("mikolov2013")) == ["2013a", "2013b", "2013c"]
+    assert len(set(found.values())) == len(found) > 100
+    assert BookStyle.default_label_style is AuthorYearLabels
+
+
+@pytest.mark.parametrize("others", ["Smith, Ann and Lee, Bo and Wu, Cy", "Smith, Ann and others"])
+def test_many_authors_are_the_first_and_others(others: str) -> None:
+    assert labels(f"@misc{{x, author = {{{others}}}, title = {{T}}, year = {{2001}}}}") == {"x": "Smith et al., 2001"}
+
+
+@pytest.mark.parametrize("body", ["<p>no formula</p>", '<span class="math notranslate">\\(x\\)</span>'])
+def test_scripts_stay_where_they_are_used(body: str) -> None:
+    page = without_unused_scripts(f'{HEAD}<article>{body}<div role="doc-biblioentry"></div></article>{SCRIPT}')
+    assert "all.min.js" not in page
+    assert "preload" not in page
+    assert "all.min.css" in page
+    assert ("tex-mml-chtml.js" in page) == ("window.MathJax" in page) == ("math" in body)
+    assert 'role="listitem"' in page
+
+
+def test_pictures_become_files_that_are_the_same(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    plt.imsave(buffer, [[0.0, 1.0, 0.5]], format="png")
+    inline = f'<img src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}" alt="x">'
+    page = with_picture_files(f"<article>{inline}{inline}</article>", tmp_path / "_images", "../_images")
+    (file,) = (tmp_path / "_images").iterdir()
+    assert file.read_bytes() == buffer.getvalue()
+    assert page.count(f'src="../_images/{file.name}" width="3" height="1" loading="lazy" alt="x"') == 2
+
+
+def test_fonts_keep_the_icons_that_are_used_and_lightening_twice_changes_nothing(tmp_path: Path) -> None:
+    (version,) = ICONS.iterdir()
+    folder = tmp_path / "_static" / "vendor" / "fontawesome" / version.name
+    shutil.copytree(version, folder)
+    (tmp_path / "_static" / "theme.css").write_text('.a::before{content:"\\f0f3"} .b::before{content:"\uf06a"}')
+    (tmp_path / "page.html").write_text(f'{HEAD}<article><i class="fa-solid fa-moon"></i></article>{SCRIPT}')
+    lighten(tmp_path)
+    style = (folder / "css" / "all.min.css").read_text(encoding="utf-8")
+    files = set(re.findall(r"url\(\.\./webfonts/([^)]+)\)", style))
+    assert files == {path.name for path in (folder / "webfonts").iterdir()}
+    assert {0xF0F3, 0xF06A, 0xF186} <= set(TTFont(folder / "webfonts" / "fa-solid-900.woff").getBestCmap())
+    assert (folder / "webfonts" / "fa-solid-900.woff").stat().st_size < 5000
+    assert list((folder / "js").glob("*.js")) == []
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    lighten(tmp_path)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_icons_by_name_by_code_and_as_a_sign() -> None:
+    names = '.fa-moon:before{content:"\\f186"}.fa-a:before,.fa-b:before{content:"\\f001"}'
+    assert used_icons(names, ["<i class='fa-solid fa-b'>", '{content:"\\f0f3"}', "\uf06a"]) == {0xF001, 0xF0F3, 0xF06A}
