@@ -31,7 +31,8 @@ def student_copy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             cell.metadata = nbformat.from_dict({"tags": ["solution"]})  # to be written in, so never folded
             bug = False
         elif "check" in tags:
-            tags.append("raises-exception")  # an exercise that is not done yet does not stop the next one
+            # An exercise that is not done yet does not stop the next one.
+            cell.metadata["tags"] = [*tags, "raises-exception"]
     made.cells.insert(1, nbformat.v4.new_markdown_cell(_NOTE))
     made.cells[1].id = "for-students"
     nbformat.validate(made)
@@ -63,8 +64,9 @@ def _stub(function: ast.FunctionDef, bug: bool) -> str:
 
 
 def _hint(function: ast.FunctionDef) -> str:
-    """Say how long the function is and what it calls."""
-    nodes = [node for statement in function.body for node in ast.walk(statement)]
+    """Say how long the function is, without its docstring, and what it calls."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    nodes = [node for statement in body for node in ast.walk(statement)]
     lines = len({node.lineno for node in nodes if isinstance(node, ast.stmt)})
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]

@@ -1,4 +1,4 @@
-"""The first code cell on Colab, Kaggle, SageMaker and a machine of one's own; pip, and whether the package is there, are faked."""
+"""The first code cell on Colab, Kaggle, SageMaker and a machine of one's own; the places and pip are faked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from colab_cell import SOURCE, rewrite
 
-# Runs the cell as a notebook would: %pip notes what it is asked for and, where there is a network, installs the package.
+# Runs the cell as a notebook would. %pip notes what it is asked for and, where there is a network, "installs" it.
 _SHELL = """
 import importlib.util, json, os, pathlib, sys, types
 from IPython.core.interactiveshell import InteractiveShell
