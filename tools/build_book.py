@@ -2,7 +2,8 @@
 
 Each notebook of ``_toc.yml`` runs through papermill with its own folder as working directory. Executed copies are kept
 in ``_build/executed`` and reused as long as nothing that they depend on has changed. The site is built from the copies
-and lies in ``_build/html``.
+and lies in ``_build/html``; the notebooks that it offers for download are those of ``_build/notebooks``, which read the
+same everywhere (``tools/publish_notebooks.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from browser_demo import write_demo
 from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
+from publish_notebooks import publish
 from run_notebook import Run, execute
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,21 +45,11 @@ def run_chapters(profile: str | None) -> list[Run]:
 def build_site(runs: list[Run]) -> int:
     """Lay out the executed copies beside the other pages and run Jupyter Book on them; return its status."""
     source = BUILD / "source"
-    shutil.rmtree(source, ignore_errors=True)
-    source.mkdir(parents=True)
-    for name in STATIC:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name)
-        else:
-            shutil.copy2(ROOT / name, source / name)
-    for page in sorted((ROOT / "chapters" / "start").glob("*.md")):
-        (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
-        shutil.copy2(page, source / page.relative_to(ROOT))
-    write_pages(source)
-    write_demo(ROOT, source / "site" / "extra", BUILD / "models")
-    for run in runs:
-        (source / run.path).parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(make_page(run.executed, run.path, ROOT), source / run.path)
+    _lay_out(source, runs)
+    complete = not any(run.error for run in runs)
+    if complete:
+        publish(ROOT, BUILD / "executed", BUILD / "notebooks")
+        shutil.copytree(BUILD / "notebooks" / "zips", source / "site" / "extra" / "notebooks")
     log = BUILD / "jupyter-book.log"
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [str(jupyter_book), "build", "-W", "--keep-going", "--all", str(source)]
@@ -73,7 +65,29 @@ def build_site(runs: list[Run]) -> int:
         return status
     shutil.rmtree(BUILD / "html", ignore_errors=True)
     shutil.copytree(source / "_build" / "html", BUILD / "html")
+    if complete:
+        for run in runs:  # what the button for downloads gives
+            shutil.copy2(BUILD / "notebooks" / run.path, BUILD / "html" / "_sources" / run.path)
     return 0
+
+
+def _lay_out(source: Path, runs: list[Run]) -> None:
+    """Write every page, and what pages need, into the folder ``source``."""
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    for name in STATIC:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name)
+        else:
+            shutil.copy2(ROOT / name, source / name)
+    for page in sorted((ROOT / "chapters" / "start").glob("*.md")):
+        (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(page, source / page.relative_to(ROOT))
+    write_pages(source)
+    write_demo(ROOT, source / "site" / "extra", BUILD / "models")
+    for run in runs:
+        (source / run.path).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(make_page(run.executed, run.path, ROOT), source / run.path)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from contents import Place, place
 
 # What a folded cell is called, by its tag; the first tag that a cell has counts.
 FOLDS = {
-    "colab": "Setting up on Colab",
+    "colab": "Setting up",
     "solution": "Show the solution",
     "check": "Check your answer",
     "checks": "Checks",
