@@ -16,12 +16,13 @@ const STYLE = `
   textarea { width: 100%; box-sizing: border-box; }
   button:disabled { opacity: 0.5; }
   button[aria-pressed="true"] { font-weight: bold; outline: 2px solid currentColor; }
-  input[type="range"] { width: 10rem; max-width: 100%; accent-color: var(--d2l-query-line, #0072b2); vertical-align: middle; }
-  input, button, summary { min-height: 24px; }
+  input[type="range"] { width: 8rem; max-width: 100%; accent-color: var(--d2l-query-line, #0072b2); vertical-align: middle; }
+  input[type="checkbox"] { width: 1.3em; height: 1.3em; vertical-align: middle; accent-color: var(--d2l-query-line, #0072b2); }
+  button, select, input[type="range"] { min-height: 28px; }
   output { font-variant-numeric: tabular-nums; }
   :focus-visible { outline: 3px solid var(--d2l-query-line, #0072b2); outline-offset: 1px; }
   .scroll { overflow-x: auto; }
-  table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+  table { min-width: 16rem; border-collapse: collapse; font-variant-numeric: tabular-nums; }
   caption { text-align: left; font-size: 0.9em; }
   th, td { padding: 0.1rem 0.6rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
   th:first-child, td:first-child, td:has(.bar), td:has(.chip) { text-align: left; }

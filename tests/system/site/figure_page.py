@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import nbformat
+import numpy as np
+import torch
 from browser import DESKTOP, PHONE, inspect, served
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -87,7 +94,7 @@ class FigurePage:
         return problems
 
     def screenshots(self, folder: Path) -> None:
-        """Write the page in light and dark, wide and narrow."""
+        """Write the page in light and dark, wide and narrow, for somebody to look at."""
         for theme in ("light", "dark"):
             self.driver.get(f"{self.address}/{theme}.html")
             for size in (DESKTOP, PHONE):
@@ -112,16 +119,44 @@ def figure_page(
         (folder / f"{theme}.html").write_text(page, encoding="utf-8")
     with served(folder) as address:
         driver.set_window_size(*DESKTOP)
+        page = FigurePage(driver, address, name)
+        if script and os.environ.get("D2LBERT_SCREENSHOTS"):
+            page.screenshots(Path(os.environ["D2LBERT_SCREENSHOTS"]))
         driver.get(f"{address}/light.html")
-        yield FigurePage(driver, address, name)
+        yield page
 
 
-def call(page: FigurePage, function: str, *arguments: Any, module: str = "numbers") -> Any:
-    """Return what a function of ``figures/<module>.js`` returns in the browser."""
-    script = (
-        "const [path, name, given, done] = arguments;"
-        "import(path).then(all => done(JSON.stringify(all[name](...JSON.parse(given)))), error => done(`failed: ${error}`));"
-    )
-    found = page.driver.execute_async_script(script, f"./figures/{module}.js", function, json.dumps(arguments))
+def call(page: FigurePage, function: str, *arguments: Any) -> Any:
+    """Return what a function of ``figures/numbers.js`` returns in the browser; {"seed": n} becomes ``uniforms(n)``."""
+    script = """
+const [name, given, done] = arguments;
+import("./figures/numbers.js").then((all) => {
+  const revive = (_, value) => (value && value.seed !== undefined ? all.uniforms(value.seed) : value);
+  return JSON.stringify(all[name](...JSON.parse(given, revive)));
+}).then(done, (error) => done(`failed: ${error}`));
+"""
+    found = page.driver.execute_async_script(script, function, json.dumps(arguments))
     assert not found.startswith("failed"), found
     return json.loads(found)
+
+
+def uniforms(seed: int) -> Iterator[float]:
+    """The numbers that ``uniforms(seed)`` of ``figures/numbers.js`` draws."""
+    state = (seed + 1) * 0x9E3779B9 % 2**32 or 1
+    while True:
+        state ^= state << 13 & 0xFFFFFFFF
+        state ^= state >> 17
+        state ^= state << 5 & 0xFFFFFFFF
+        yield state / 2**32
+
+
+def written_in(chapter: str, *names: str) -> dict[str, Any]:
+    """Functions that a chapter defines in its code, such as ``input_to_grid``, by name."""
+    notebook = nbformat.read(ROOT / "chapters" / f"{chapter}.ipynb", as_version=4)
+    scope: dict[str, Any] = {"np": np, "torch": torch, "Counter": Counter, "pairwise": pairwise}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "solution" not in cell.metadata.get("tags", []):
+            for node in ast.parse(re.sub(r"^(\s*)%.*", r"\1pass", cell.source, flags=re.MULTILINE)).body:
+                if isinstance(node, ast.FunctionDef) and node.name in names:
+                    exec(ast.unparse(node), scope)  # the book's own code
+    return {name: scope[name] for name in names}

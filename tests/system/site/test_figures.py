@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,8 +32,6 @@ def attended(query: list[float], temperature: float) -> tuple[list[float], list[
 @pytest.fixture
 def attention(driver: webdriver.Chrome, tmp_path: Path) -> Iterator[FigurePage]:
     with figure_page(driver, tmp_path, "attention", ATTENTION) as page:
-        if os.environ.get("D2LBERT_SCREENSHOTS"):
-            page.screenshots(Path(os.environ["D2LBERT_SCREENSHOTS"]))
         yield page
 
 
