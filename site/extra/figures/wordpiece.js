@@ -29,7 +29,7 @@ function chip(token, id, colour) {
 }
 
 define("wordpiece", (data) => {
-  const tokenizer = new WordPiece(`${data.vocabulary.join("\n")}\n`, { lowercase: data.lowercase });
+  const tokenizer = new WordPiece(data.vocabulary, { lowercase: data.lowercase });
   const [told, row, below] = [said(), element("div", { style: "margin: 0.5rem 0" }), element("div")];
   let words = [];
   const follow = () => {

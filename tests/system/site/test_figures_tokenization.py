@@ -36,7 +36,7 @@ def minilm() -> WordPiece:
 
 @pytest.fixture
 def pieces(driver: webdriver.Chrome, tmp_path: Path, minilm: WordPiece) -> Iterator[FigurePage]:
-    data = {"text": LINE, "vocabulary": minilm.vocab, "lowercase": True}
+    data = {"text": LINE, "vocabulary": "\n".join(minilm.vocab), "lowercase": True}
     with figure_page(driver, tmp_path, "wordpiece", data) as page:
         yield page
 
