@@ -1,4 +1,4 @@
-"""Figures to play with: each name that a chapter uses has its script, they are small, and their colours are the book's."""
+"""Figures to play with: each name in a chapter has its script, all are small, and their colours are the book's."""
 
 from __future__ import annotations
 

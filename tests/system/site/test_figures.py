@@ -1,4 +1,4 @@
-"""Figures to play with in headless Chromium, by keyboard: their numbers are Python's; without a script the table stays."""
+"""Figures to play with, in headless Chromium: driven by keyboard they show Python's numbers; else the table stays."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
 from d2lbert.plots.interactive import NOTE
 
 pytestmark = pytest.mark.browser

@@ -21,7 +21,29 @@ from d2lbert.torch.generation import next_token_distribution
 
 pytestmark = pytest.mark.browser
 
-TOKENS = "[CLS] the dream ##t boats of the river [SEP] it dream ##s ##y ##d on , boats and the river [SEP]".split()
+TOKENS = [
+    "[CLS]",
+    "the",
+    "dream",
+    "##t",
+    "boats",
+    "of",
+    "the",
+    "river",
+    "[SEP]",
+    "it",
+    "dream",
+    "##s",
+    "##y",
+    "##d",
+    "on",
+    ",",
+    "boats",
+    "and",
+    "the",
+    "river",
+    "[SEP]",
+]
 ORDINARY = [*dict.fromkeys(token for token in TOKENS if token not in SPECIAL_TOKENS)]
 MASKING = {
     "tokens": TOKENS,
@@ -109,7 +131,7 @@ def test_again_shows_the_next_draw_and_counts(masking: FigurePage) -> None:
         shown, places = masked(MaskingRates(), draws)
         total += len(places)
         assert shown_tokens(masking) == shown
-        assert masking.said.startswith(f"Asked for {len(places)} of {MASKING["special"].count(False)} tokens")
+        assert masking.said.startswith(f"Asked for {len(places)} of {MASKING['special'].count(False)} tokens")
         assert sum(int(row[1]) for row in masking.rows()) == total
         masking.press("Again")
     masking.press("100 times")
@@ -133,9 +155,7 @@ def test_whole_words_are_hidden_together(masking: FigurePage) -> None:
     ("temperature", "top_k", "top_p"),
     [(1, 0, 1), (0.5, 0, 1), (2, 5, 1), (1, 0, 0.6), (0.7, 10, 0.9), (0, 0, 1), (1, 1, 0.05), (1, 0, 0.05)],
 )
-def test_what_is_drawn_from_is_the_packages(
-    sampling: FigurePage, temperature: float, top_k: int, top_p: float
-) -> None:
+def test_what_is_drawn_from_is_the_packages(sampling: FigurePage, temperature: float, top_k: int, top_p: float) -> None:
     way = {"temperature": temperature, "topK": top_k, "topP": top_p}
     for logits in LOGITS:
         found = call(sampling, "nextToken", logits, way)

@@ -62,7 +62,9 @@ def test_wordpiece_is_whole(pieces: FigurePage) -> None:
 
 def test_the_pages_example_is_merged_step_by_step(pairs: FigurePage) -> None:
     letters = sum(count * len(word) for word, count in TOY.items())
-    assert pairs.said == f"No merge yet. The text takes {letters} pieces, and the vocabulary has {len(set(''.join(TOY)))}."
+    assert (
+        pairs.said == f"No merge yet. The text takes {letters} pieces, and the vocabulary has {len(set(''.join(TOY)))}."
+    )
     for step, (left, right) in enumerate(learned(TOY, 5), start=1):
         assert pairs.rows()[0][0] == f"{left} + {right}"
         count = pairs.rows()[0][1]
