@@ -22,27 +22,8 @@ from d2lbert.torch.generation import next_token_distribution
 pytestmark = pytest.mark.browser
 
 TOKENS = [
-    "[CLS]",
-    "the",
-    "dream",
-    "##t",
-    "boats",
-    "of",
-    "the",
-    "river",
-    "[SEP]",
-    "it",
-    "dream",
-    "##s",
-    "##y",
-    "##d",
-    "on",
-    ",",
-    "boats",
-    "and",
-    "the",
-    "river",
-    "[SEP]",
+    *("[CLS]", "the", "dream", "##t", "boats", "of", "the", "river", "[SEP]"),
+    *("it", "dream", "##s", "##y", "##d", "on", ",", "boats", "and", "the", "river", "[SEP]"),
 ]
 ORDINARY = [*dict.fromkeys(token for token in TOKENS if token not in SPECIAL_TOKENS)]
 MASKING = {
@@ -131,7 +112,8 @@ def test_again_shows_the_next_draw_and_counts(masking: FigurePage) -> None:
         shown, places = masked(MaskingRates(), draws)
         total += len(places)
         assert shown_tokens(masking) == shown
-        assert masking.said.startswith(f"Asked for {len(places)} of {MASKING['special'].count(False)} tokens")
+        ordinary = MASKING["special"].count(False)
+        assert masking.said.startswith(f"Asked for {len(places)} of {ordinary} tokens")
         assert sum(int(row[1]) for row in masking.rows()) == total
         masking.press("Again")
     masking.press("100 times")

@@ -61,10 +61,8 @@ def test_wordpiece_is_whole(pieces: FigurePage) -> None:
 
 
 def test_the_pages_example_is_merged_step_by_step(pairs: FigurePage) -> None:
-    letters = sum(count * len(word) for word, count in TOY.items())
-    assert (
-        pairs.said == f"No merge yet. The text takes {letters} pieces, and the vocabulary has {len(set(''.join(TOY)))}."
-    )
+    long, letters = sum(count * len(word) for word, count in TOY.items()), len(set("".join(TOY)))
+    assert pairs.said == f"No merge yet. The text takes {long} pieces, and the vocabulary has {letters}."
     for step, (left, right) in enumerate(learned(TOY, 5), start=1):
         assert pairs.rows()[0][0] == f"{left} + {right}"
         count = pairs.rows()[0][1]
@@ -82,13 +80,13 @@ def test_the_readers_own_text_is_merged_as_the_chapter_does(pairs: FigurePage) -
     counts = dict(Counter(split_words(TEXT.lower())).most_common())
     right = learned(counts, 12)
     found = [step["best"] for step in call(pairs, "byteMerges", list(counts.items()), 12)]
-    assert found == [*map(list, right), None][:12] + [None]
+    assert found == [*map(list, right), None]
     for left, following in right:
         assert pairs.rows()[0][0] == f"{left} + {following}"
         pairs.press("Next merge")
     pairs.press("To the end")
     assert "No pair is left." in pairs.said
-    assert not [button for button in pairs.all("button") if button.text == "Next merge"][0].is_enabled()
+    assert not next(button for button in pairs.all("button") if button.text == "Next merge").is_enabled()
 
 
 def test_no_text_is_no_mistake(pairs: FigurePage) -> None:
