@@ -153,3 +153,51 @@ export function byteMerges(counts, most = Infinity) {
     words = words.map(({ pieces, count }) => ({ pieces: join(pieces, best), count }));
   }
 }
+
+/** Put each text into the first row that has room: the texts of each row, by their numbers, and the row of each text. */
+export function firstFit(lengths, width) {
+  const [rows, room, places] = [[], [], []];
+  lengths.forEach((length, text) => {
+    let row = room.findIndex((left) => left >= length);
+    if (row < 0) {
+      row = rows.push([]) - 1;
+      room.push(width);
+    }
+    rows[row].push(text);
+    room[row] -= length;
+    places.push(row);
+  });
+  return { rows, places };
+}
+
+/** Order beginnings as Python orders pairs of a score and a list, the largest first. */
+function better(a, b) {
+  if (a.score !== b.score) return b.score - a.score;
+  const place = a.tokens.findIndex((token, at) => token !== b.tokens[at]);
+  if (place < 0) return b.tokens.length - a.tokens.length;
+  return a.tokens[place] < (b.tokens[place] ?? "") ? 1 : -1;
+}
+
+/**
+ * Beam search over a table: `next` has, for a beginning (its tokens with spaces between), a list of [token, log p].
+ * Returns the best finished sentence, null if there is none, and for each length all that was grown, best first, each
+ * with its fate: "goes on", "ends" or "dropped".
+ */
+export function beamSearch(next, k, end, longest, alpha) {
+  let [beams, best] = [[{ score: 0, tokens: [] }], null];
+  const steps = [];
+  for (let length = 1; length <= longest && beams.length; length++) {
+    const grow = ({ score, tokens }) => (next[tokens.join(" ")] ?? []).map(([token, more]) => ({ score: score + more, tokens: [...tokens, token] }));
+    const grown = beams.flatMap(grow).sort(better);
+    const penalty = ((5 + length) / 6) ** alpha;
+    const goesOn = grown.filter(({ tokens }) => tokens.at(-1) !== end).slice(0, k);
+    grown.forEach((one, rank) => {
+      const ends = rank < k && one.tokens.at(-1) === end;
+      one.fate = goesOn.includes(one) ? "goes on" : ends ? "ends" : "dropped";
+      if (ends && (best === null || one.score / penalty > best.final)) best = { ...one, final: one.score / penalty };
+    });
+    steps.push(grown);
+    beams = goesOn;
+  }
+  return { best, steps };
+}

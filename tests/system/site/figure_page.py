@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import re
 import shutil
@@ -153,7 +154,7 @@ def uniforms(seed: int) -> Iterator[float]:
 def written_in(chapter: str, *names: str) -> dict[str, Any]:
     """Functions that a chapter defines in its code, such as ``input_to_grid``, by name."""
     notebook = nbformat.read(ROOT / "chapters" / f"{chapter}.ipynb", as_version=4)
-    scope: dict[str, Any] = {"np": np, "torch": torch, "Counter": Counter, "pairwise": pairwise}
+    scope: dict[str, Any] = {"math": math, "np": np, "torch": torch, "Counter": Counter, "pairwise": pairwise}
     for cell in notebook.cells:
         if cell.cell_type == "code" and "solution" not in cell.metadata.get("tags", []):
             for node in ast.parse(re.sub(r"^(\s*)%.*", r"\1pass", cell.source, flags=re.MULTILINE)).body:
