@@ -25,7 +25,7 @@ function draw(columns, name) {
       const line = `M${fromX + WIDTH} ${fromY + HEIGHT / 2}L${x} ${y + HEIGHT / 2}`;
       parts.push(svg("path", { d: line, stroke: "currentColor", "stroke-opacity": fate === "dropped" ? 0.3 : 1, "stroke-width": fate === "dropped" ? 1 : 2 }));
       places.set(tokens.join(" "), [x, y]);
-      box(name(tokens.at(-1)), fixed(Math.exp(score), 3), [x, y], fate);
+      box(name(tokens.at(-1)).trim(), fixed(Math.exp(score), 3), [x, y], fate);
     });
   });
   const [wide, high] = [(columns.length + 1) * (WIDTH + 40) - 38, Math.max(...columns.map((column) => column.length)) * (HEIGHT + GAP)];
@@ -37,9 +37,9 @@ define("beam", (data) => {
   const state = { model: 0, k: 1, alpha: 0, far: 1 };
   const [told, picture, below] = [said(), element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "the tree" }), element("div")];
   const show = () => {
-    const { next, names, end, longest } = data.models[state.model];
+    const { next, names, joint, end, longest } = data.models[state.model];
     const name = (token) => names?.[token] ?? token;
-    const text = (tokens) => tokens.map(name).join(" ");
+    const text = (tokens) => tokens.map(name).join(joint).trim();
     const { best, steps } = beamSearch(next, state.k, end, longest, state.alpha);
     const shown = steps.slice(0, state.far).map((grown) => {
       const dropped = grown.filter(({ fate }) => fate === "dropped").slice(0, DROPPED);
@@ -47,7 +47,7 @@ define("beam", (data) => {
     });
     picture.replaceChildren(draw(shown, name));
     const rows = shown.at(-1).map(({ tokens, score, fate }) => [text(tokens), fixed(Math.exp(score), 3), fate]);
-    below.replaceChildren(table(`Beginnings of ${shown.length} tokens`, ["beginning", "probability", "fate"], rows));
+    below.replaceChildren(table(`Beginnings after token ${shown.length}`, ["beginning", "probability", "fate"], rows));
     const found = best ? `“${text(best.tokens)}” with the score ${fixed(best.final, 3)}` : "no finished sentence";
     told.textContent = `Whole search with k = ${state.k}: ${found}. Shown: ${shown.length} of ${steps.length} tokens.`;
   };
@@ -58,8 +58,8 @@ define("beam", (data) => {
   const far = element("span");
   const model = (number) => {
     const most = data.models[number].longest;
-    far.replaceChildren(slider("tokens shown", { min: 1, max: most, step: 1, value: 1 }, set("far")));
-    state.far = 1;
+    far.replaceChildren(slider("tokens shown", { min: 1, max: most, step: 1, value: most }, set("far")));
+    state.far = most;
     set("model")(number);
   };
   const controls = [

@@ -46,7 +46,7 @@ define("packing", (data) => {
         [`one a text, of ${longest}`, String(placed), padding(placed, longest)],
       ]),
     );
-    for (const [node, off] of [[next, placed === lengths.length], [end, placed === lengths.length], [back, placed === 1]]) node.disabled = off;
+    for (const [node, off] of [[next, placed === lengths.length], [end, placed === lengths.length], [back, placed === 1], [start, placed === 1]]) node.disabled = off;
   };
   const go = (to) => () => {
     placed = Math.min(lengths.length, Math.max(1, to()));
@@ -56,15 +56,15 @@ define("packing", (data) => {
     state[name] = value;
     lengths = [...data.sets[state.set].lengths];
     if (state.order === "long") lengths.sort((a, b) => b - a);
-    go(() => 1)();
+    go(() => lengths.length)();
   };
   const [next, back] = [button("Next text", go(() => placed + 1)), button("Back", go(() => placed - 1))];
-  const end = button("All texts", go(() => lengths.length));
+  const [start, end] = [button("From the start", go(() => 1)), button("All texts", go(() => lengths.length))];
   const sets = data.sets.map(({ name }, number) => [String(number), name]);
   const choices = [
     menu("texts", sets, "0", read("set")),
     menu("order", [["come", "as they come"], ["long", "the longest first"]], "come", read("order")),
   ];
   read("set")(0);
-  return [element("div", { class: "row" }, ...choices, next, back, end), told, picture, below];
+  return [element("div", { class: "row" }, ...choices, start, next, back, end), told, picture, below];
 });

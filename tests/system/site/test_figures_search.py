@@ -42,8 +42,8 @@ def chain(seed: int) -> dict[str, list[tuple[str, float]]]:
 BEAM = {
     "widest": 4,
     "models": [
-        {"name": "toy", "next": logs(LANGUAGE | LAST), "end": "[EOS]", "longest": 3},
-        {"name": "chain", "next": chain(0), "end": "E", "longest": 4, "names": {"a": "x"}},
+        {"name": "toy", "next": logs(LANGUAGE | LAST), "joint": " ", "end": "[EOS]", "longest": 3},
+        {"name": "chain", "next": chain(0), "joint": "-", "end": "E", "longest": 4, "names": {"a": "x"}},
     ],
 }
 
@@ -83,6 +83,7 @@ def test_rows_are_the_chapters(packing: FigurePage) -> None:
 
 def test_texts_are_put_in_one_by_one(packing: FigurePage) -> None:
     first_fit = written_in("pretraining/data", "first_fit")["first_fit"]
+    packing.press("From the start")
     for placed in range(1, len(LENGTHS) + 1):
         rows = first_fit(LENGTHS[:placed], 8)
         row = next(number for number, texts in enumerate(rows, start=1) if placed - 1 in texts)
@@ -117,7 +118,7 @@ def test_a_second_beginning_finds_the_dog(beam: FigurePage) -> None:
     score, tokens = searched(logs(LANGUAGE | LAST), 2, "[EOS]", 3, 0.0)
     assert tokens == ["der", "Hund", "[EOS]"]
     assert f"“der Hund [EOS]” with the score {score:.3f}".replace("-", "−") in beam.said
-    beam.keys(beam.labelled("tokens shown"), Keys.ARROW_RIGHT)
+    beam.keys(beam.labelled("tokens shown"), Keys.HOME, Keys.ARROW_RIGHT)
     assert beam.rows()[0] == ["der Hund", "0.360", "goes on"]
     assert beam.rows()[2] == ["ein Tier", "0.210", "dropped"]
 
@@ -127,5 +128,5 @@ def test_names_stand_for_tokens_and_the_penalty_counts(beam: FigurePage) -> None
     beam.keys(beam.labelled("beginnings kept"), Keys.END)
     beam.keys(beam.labelled("length penalty"), Keys.END)
     score, tokens = searched(chain(0), 4, "E", 4, 2.0)
-    text = " ".join("x" if token == "a" else token for token in tokens)
+    text = "-".join("x" if token == "a" else token for token in tokens)
     assert f"“{text}” with the score {score:.3f}".replace("-", "−") in beam.said
