@@ -37,6 +37,7 @@ const STYLE = `
   .output { background: var(--d2l-output, #f3c6de); }
   .bar { display: inline-block; height: 0.8em; vertical-align: baseline; border: 1px solid #333; box-sizing: border-box; }
   .said { min-height: 1.4em; margin: 0.3rem 0; }
+  @media (max-width: 480px) { th, td { padding: 0.1rem 0.3rem; } }
   @media (forced-colors: active) { .chip, .bar { border-color: CanvasText; color: CanvasText; } }
 `;
 

@@ -18,15 +18,15 @@ define("sampling", (data) => {
       element("span", { class: "chip" }, vocabulary[found.order[place]]),
       fixed(found.before[place], 3),
       found.after[place] > 0 ? fixed(found.after[place], 3) : "cut",
-      bar(Math.min(1, found.after[place] / Math.max(highest, found.after[0])), "output", 5),
       drawn.has(place) ? String(drawn.get(place)) : "",
+      bar(Math.min(1, found.after[place] / Math.max(highest, found.after[0])), "output", 5),
     ];
     const places = found.order.slice(0, SHOWN).map((_, place) => row(place));
     const elsewhere = [...drawn].filter(([place]) => place >= SHOWN).reduce((sum, [, times]) => sum + times, 0);
     const tail = (shares) => shares.slice(SHOWN).reduce((sum, share) => sum + share, 0);
     const name = `${found.order.length - places.length} others`;
-    places.push([name, fixed(tail(found.before), 3), fixed(tail(found.after), 3), "", elsewhere ? String(elsewhere) : ""]);
-    const head = ["next piece", "before", "after cuts", "", "drawn"];
+    places.push([name, fixed(tail(found.before), 3), fixed(tail(found.after), 3), elsewhere ? String(elsewhere) : "", ""]);
+    const head = ["next piece", "before", "after cuts", "drawn", ""];
     below.replaceChildren(table("The likeliest pieces", head, places));
     const kept = found.after.filter((share) => share > 0).length;
     const share = found.before.reduce((sum, part, place) => sum + (found.after[place] > 0 ? part : 0), 0);
