@@ -1,4 +1,7 @@
-"""Make a page of the site from an executed notebook: the map on top, the names of folds, the boxes about toy data."""
+"""Make a page of the site from an executed notebook.
+
+It gets the map on top, the names of folds, the boxes about toy data and the scripts of figures to play with.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ FOLDS = {
     "hide-input": "Show the code",
     "hide-cell": "Show the code",
 }
+# A figure to play with (d2lbert.plots.Interactive); its script is site/extra/figures/NAME.js.
+_PLAYED = re.compile(r"<d2l-([a-z-]+)>")
 _TOY = re.compile(r"^Toy data\. (.+)$", flags=re.MULTILINE)
 
 
@@ -31,6 +36,8 @@ def make_page(executed: Path, path: Path, root: Path) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             _name_fold(cell)
             cell.outputs = [shown for output in cell.outputs for shown in _boxes(output)]
+            for output in cell.outputs:
+                _add_scripts(output, path)
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
     notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root)))
     return notebook
@@ -52,6 +59,14 @@ def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     rest = _TOY.sub("", output.text).strip()
     others = [nbformat.v4.new_output("stream", name="stderr", text=rest)] if rest else []
     return [nbformat.v4.new_output("display_data", data=box), *others]
+
+
+def _add_scripts(output: nbformat.NotebookNode, path: Path) -> None:
+    """Load the script of each figure to play with, on the pages that have one and nowhere else."""
+    markup = output.get("data", {}).get("text/html", "")
+    for name in dict.fromkeys(_PLAYED.findall(markup)):
+        address = f"{'../' * (len(path.parts) - 1)}figures/{name}.js"
+        output.data["text/html"] += f'<script type="module" src="{address}"></script>'
 
 
 def _map(here: Place, path: Path, root: Path) -> str:

@@ -9,6 +9,8 @@ from contents import chapters
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebook_page import make_page, title
 
+from d2lbert import plots
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -43,3 +45,16 @@ def test_ends_of_the_book_have_one_neighbour(tmp_path: Path) -> None:
     assert "Next:" in first
     assert "Next:" not in last
     assert "Last:" in last
+
+
+def test_a_figure_to_play_with_loads_its_script_on_its_page_alone(tmp_path: Path) -> None:
+    cells = [new_markdown_cell("# A"), new_code_cell("x"), new_code_cell("y")]
+    figure = plots.Interactive("some-figure", {}, caption="c", table=[{"a": 1}])
+    cells[1].outputs = [new_output("execute_result", data=figure._repr_mimebundle_())]
+    cells[2].outputs = [new_output("display_data", data={"text/html": "<p>d2l-other</p>"})]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "executed.ipynb")
+    played, other = make_page(tmp_path / "executed.ipynb", chapters(ROOT)[3], ROOT).cells[2:]
+    shown = played.outputs[0].data["text/html"]
+    script = '<script type="module" src="../../figures/some-figure.js"></script>'
+    assert shown == figure.html + script, "chapters lie two folders deep"
+    assert other.outputs[0].data["text/html"] == "<p>d2l-other</p>"

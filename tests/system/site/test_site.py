@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -147,6 +148,22 @@ def test_attention_is_shown_for_the_word_that_is_pointed_at(driver: webdriver.Ch
         assert told.text.startswith("cat looks at cat (100 %)")
         Select(driver.find_elements(By.CSS_SELECTOR, "select")[1]).select_by_visible_text("2")
         assert told.text.startswith("cat looks at sat (100 %)")
+
+
+def test_every_figure_to_play_with_starts(driver: webdriver.Chrome, site: Path) -> None:
+    found = {path: re.findall(r"<(d2l-[a-z-]+)>", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    with served(site) as address:
+        for path, names in ((path, names) for path, names in found.items() if names):
+            driver.get(f"{address}/{path.relative_to(site)}")
+            for name in names:
+                root = WebDriverWait(driver, 30).until(lambda page, name=name: shadow(page, name))
+                assert root.find_element(By.CSS_SELECTOR, "[role=status]").text, f"{name} in {path}"
+    assert sum(map(len, found.values())) >= 6
+
+
+def shadow(driver: webdriver.Chrome, name: str) -> Any:
+    """What a figure drew, or None while it has not."""
+    return driver.execute_script("return document.querySelector(arguments[0]).shadowRoot", name)
 
 
 @pytest.mark.parametrize(
