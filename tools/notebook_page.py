@@ -1,4 +1,4 @@
-"""Make a page of the site from an executed notebook: the map on top, the names of folds, the boxes about toy data."""
+"""Make a page of the site from an executed notebook: the map, the names of folds, boxes about toy data, the quiz."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 from contents import Place, place
+from quizzes import quiz_cell, read_quiz
 
 # What a folded cell is called, by its tag; the first tag that a cell has counts.
 FOLDS = {
@@ -33,6 +34,7 @@ def make_page(executed: Path, path: Path, root: Path) -> nbformat.NotebookNode:
             cell.outputs = [shown for output in cell.outputs for shown in _boxes(output)]
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
     notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root)))
+    _insert_quiz(notebook, path, root)
     return notebook
 
 
@@ -52,6 +54,18 @@ def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     rest = _TOY.sub("", output.text).strip()
     others = [nbformat.v4.new_output("stream", name="stderr", text=rest)] if rest else []
     return [nbformat.v4.new_output("display_data", data=box), *others]
+
+
+def _insert_quiz(notebook: nbformat.NotebookNode, path: Path, root: Path) -> None:
+    """Put the chapter's quiz, if it has one, before its exercises."""
+    bank = root / "chapters" / "quizzes" / f"{path.stem}.yaml"
+    if not bank.is_file():
+        return
+    script = f"{'../' * (len(path.parts) - 1)}quiz/quiz.js"
+    quiz = quiz_cell(path.stem, read_quiz(bank), script)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = re.sub("^## Exercises$", lambda found: f"{quiz}\n\n{found[0]}", cell.source, flags=re.MULTILINE)
 
 
 def _map(here: Place, path: Path, root: Path) -> str:
