@@ -22,6 +22,7 @@ FOLDS = {
     "hide-input": "Show the code",
     "hide-cell": "Show the code",
 }
+_EXERCISES = re.compile(r"^## Exercises$", flags=re.MULTILINE)
 _TOY = re.compile(r"^Toy data\. (.+)$", flags=re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ def _insert_quiz(notebook: nbformat.NotebookNode, path: Path, root: Path) -> Non
     quiz = quiz_cell(path.stem, read_quiz(bank), script)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = re.sub("^## Exercises$", lambda found: f"{quiz}\n\n{found[0]}", cell.source, flags=re.MULTILINE)
+            cell.source = _EXERCISES.sub(lambda found: f"{quiz}\n\n{found[0]}", cell.source)
 
 
 def _map(here: Place, path: Path, root: Path) -> str:

@@ -97,7 +97,8 @@ def _question(name: str, number: int, question: Question) -> list[str]:
     lines.append(f"<details><summary>Answer to question {number}</summary><ul>")
     for choice in question.choices:
         kind, verdict = ("right", "Right") if choice.right else ("wrong", "Not so")
-        lines.append(f'<li class="{kind}"><em>{markup(choice.text)}</em> <span>{verdict}: {markup(choice.why)}</span></li>')
+        why = f"<span>{verdict}: {markup(choice.why)}</span>"
+        lines.append(f'<li class="{kind}"><em>{markup(choice.text)}</em> {why}</li>')
     lines.append(f'</ul><p>It stands in <a href="#{slug(question.section)}">{markup(question.section)}</a>.</p>')
     return [*lines, "</details>", "</fieldset>"]
 

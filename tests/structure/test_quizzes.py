@@ -15,6 +15,7 @@ from quizzes import QUESTIONS, Question, read_quiz
 ROOT = Path(__file__).resolve().parents[2]
 BANK = ROOT / "chapters" / "quizzes"
 FEWEST_WORDS = 6  # of an explanation
+RAW = ("$", "{cite", "{glue", "](", "**")  # what a quiz does not render
 
 
 def headings(slug: str) -> set[str]:
@@ -45,7 +46,7 @@ def faults(questions: list[Question], sections: set[str]) -> list[str]:
             if len(choice.why.split()) < FEWEST_WORDS
         ]
         texts = " ".join([question.text, *(text for choice in question.choices for text in (choice.text, choice.why))])
-        found += [f"{number}: {raw} is not shown as such" for raw in ("$", "{cite", "{glue", "](", "**") if raw in texts]
+        found += [f"{number}: {raw} is not shown as such" for raw in RAW if raw in texts]
         right = next(place for place, choice in enumerate(question.choices) if choice.right)
         places[right] += 1
         longest += len(question.choices[right].text) > max(
@@ -85,7 +86,7 @@ GOOD = """
     [
         ("right: Two", "wrong: Two", "question 1: exactly one choice is right"),
         ("wrong: One.", "right: One.", "question 1: exactly one choice is right"),
-        ("section: Sums", "place: Sums", "question 1: wants question, section and choices, not question, place, choices"),
+        ("section: Sums", "place: Sums", "question 1: wants question, section and choices, not question, place"),
         ("    why: One is what we began with, before adding.\n", "", "a choice is two texts, right or wrong, and why"),
         ("wrong: One.", "wrong: 1", "a choice is two texts, right or wrong, and why"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -43,3 +44,15 @@ def test_ends_of_the_book_have_one_neighbour(tmp_path: Path) -> None:
     assert "Next:" in first
     assert "Next:" not in last
     assert "Last:" in last
+
+
+def test_the_quiz_stands_before_the_exercises(tmp_path: Path) -> None:
+    text = new_markdown_cell("## Summary\n\nAll.\n\n## Exercises\n\n**Exercise 1 (by hand).**")
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# A"), text]), tmp_path / "executed.ipynb")
+    (attention,) = [path for path in chapters(ROOT) if path.stem == "attention"]
+    made = make_page(tmp_path / "executed.ipynb", attention, ROOT).cells[2].source
+    before, quiz, after = re.split(r"(<d2l-quiz.*?</d2l-quiz>)", made, flags=re.DOTALL)
+    assert before.endswith("## Check yourself\n\nAnswer from memory. Each answer tells you why.\n\n")
+    assert "\n\n" not in quiz, "an empty line ends a block of HTML"
+    assert 'src="../../quiz/quiz.js"' in after
+    assert after.endswith("</script>\n\n## Exercises\n\n**Exercise 1 (by hand).**")

@@ -1,4 +1,4 @@
-"""The quiz in headless Chromium, by keyboard: answers explain themselves, the score stays, and without a script it reads."""
+"""The quiz in headless Chromium, by keyboard: answers explain themselves, the score stays, it reads without a script."""
 
 from __future__ import annotations
 
