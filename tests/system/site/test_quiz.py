@@ -1,4 +1,4 @@
-"""The quiz in headless Chromium, by keyboard: answers explain themselves, the score stays, it reads without a script."""
+"""The quiz in headless Chromium, answers explain themselves, the score stays, without a script it reads."""
 
 from __future__ import annotations
 
