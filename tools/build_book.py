@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from browser_demo import write_demo
+from browser_demo import demonstrations, fill_demos, write_demo
 from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
@@ -54,9 +54,12 @@ def build_site(runs: list[Run]) -> int:
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
+    demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
+    index = source / "index.md"
+    index.write_text(fill_demos(index.read_text(encoding="utf-8"), demos, ""), encoding="utf-8")
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(make_page(run.executed, run.path, ROOT), source / run.path)
+        nbformat.write(make_page(run.executed, run.path, ROOT, demos), source / run.path)
     log = BUILD / "jupyter-book.log"
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [str(jupyter_book), "build", "-W", "--keep-going", "--all", str(source)]

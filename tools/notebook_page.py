@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from browser_demo import fill_demos
 from contents import Place, place
 from quizzes import quiz_cell, read_quiz
 
@@ -26,16 +27,26 @@ _EXERCISES = re.compile(r"^## Exercises$", flags=re.MULTILINE)
 _TOY = re.compile(r"^Toy data\. (.+)$", flags=re.MULTILINE)
 
 
-def make_page(executed: Path, path: Path, root: Path) -> nbformat.NotebookNode:
-    """Return the page of the notebook ``root / path``, whose executed copy lies at ``executed``."""
+def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> nbformat.NotebookNode:
+    """Return the page of the notebook ``root / path``, whose executed copy lies at ``executed``.
+
+    Args:
+        executed: the copy.
+        path: of the notebook, relative to the root.
+        root: of the checkout.
+        demos: the demonstrations that a page may ask for, see ``browser_demo``.
+    """
+    up = "../" * (len(path.parts) - 1)
     notebook = nbformat.read(executed, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             _name_fold(cell)
             cell.outputs = [shown for output in cell.outputs for shown in _boxes(output)]
+        elif cell.cell_type == "markdown":
+            cell.source = fill_demos(cell.source, demos, up)
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
     notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root)))
-    _insert_quiz(notebook, path, root)
+    _insert_quiz(notebook, path, root, up)
     return notebook
 
 
@@ -57,13 +68,12 @@ def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [nbformat.v4.new_output("display_data", data=box), *others]
 
 
-def _insert_quiz(notebook: nbformat.NotebookNode, path: Path, root: Path) -> None:
+def _insert_quiz(notebook: nbformat.NotebookNode, path: Path, root: Path, up: str) -> None:
     """Put the chapter's quiz, if it has one, before its exercises."""
     bank = root / "chapters" / "quizzes" / f"{path.stem}.yaml"
     if not bank.is_file():
         return
-    script = f"{'../' * (len(path.parts) - 1)}quiz/quiz.js"
-    quiz = quiz_cell(path.stem, read_quiz(bank), script)
+    quiz = quiz_cell(path.stem, read_quiz(bank), f"{up}quiz/quiz.js")
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = _EXERCISES.sub(lambda found: f"{quiz}\n\n{found[0]}", cell.source)
