@@ -61,7 +61,7 @@ def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """Return the output, with every line about toy data as a box."""
     if output.output_type != "stream" or output.name != "stderr" or not _TOY.search(output.text):
         return [output]
-    text = "\n\n".join(_TOY.findall(output.text))
+    text = "\n\n".join(dict.fromkeys(_TOY.findall(output.text)))  # train and dev say the same
     box: Any = {"text/markdown": f":::{{admonition}} Toy data\n:class: toy\n{text}\n:::", "text/plain": text}
     rest = _TOY.sub("", output.text).strip()
     others = [nbformat.v4.new_output("stream", name="stderr", text=rest)] if rest else []

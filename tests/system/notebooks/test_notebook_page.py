@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_page(tmp_path: Path) -> None:
     cell = new_code_cell("x", metadata={"tags": ["solution", "hide-cell"]})
-    text = "Toy data. sst2: a sample\nToy data. wic: a sample\nelse\n"
+    text = "Toy data. sst2: a sample\nToy data. wic: a sample\nToy data. sst2: a sample\nelse\n"
     cell.outputs = [new_output("stream", name="stdout", text="1"), new_output("stream", name="stderr", text=text)]
     nbformat.write(new_notebook(cells=[new_markdown_cell("# Middle"), cell]), tmp_path / "executed.ipynb")
     before, here, after = chapters(ROOT)[3:6]
@@ -31,7 +31,8 @@ def test_page(tmp_path: Path) -> None:
     assert shown.metadata["mystnb"]["code_prompt_show"] == "Show the solution"
     number, box, rest = shown.outputs
     assert number.text == "1"
-    assert "sst2: a sample\n\nwic: a sample" in box.data["text/markdown"]
+    assert box.data["text/plain"] == "sst2: a sample\n\nwic: a sample", "each set once"
+    assert box.data["text/plain"] in box.data["text/markdown"]
     assert ":class: toy" in box.data["text/markdown"]
     assert rest.text == "else"
 
