@@ -1,13 +1,15 @@
-"""The page on which a reader's browser runs BERT: models are exported, the sizes of downloads written into the page.
+"""BERT in a reader's browser: exported models, the page with its sizes, and its parts in chapters.
 
 ``site/extra`` holds the page and ONNX Runtime Web; the models are made from what the checkout and the packages
-hold. So the site is built without a network, and needs none.
+hold. So the site is built without a network, and needs none. Where a chapter or the front page says
+``<!-- demo: gap -->``, which no notebook shows, the site has that demonstration.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,8 @@ MODELS = {
     "tiny": ({"tiny": "d2lbert-tiny"}, "onnx-web"),
     "minilm": ({"sentiment": "minilm-sst2", "entities": "minilm-wnut17"}, "onnx-web-int8"),
 }
+_SECTION = re.compile(r'<section aria-labelledby="\w+-title">\s*<h2[^>]*>(.+?)</h2>(.+?)</section>', flags=re.DOTALL)
+_MARK = re.compile(r"^<!-- demo: (\w+) -->$", flags=re.MULTILINE)
 _RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm.gz")
 
 
@@ -42,6 +46,32 @@ def write_demo(root: Path, extra: Path, cache: Path) -> None:
     for name, size in download_sizes(extra).items():
         text = text.replace(f"{{{{{name}}}}}", f"{size / 1e6:.1f} MB")
     write_text(page, text)
+
+
+def demonstrations(page: Path) -> dict[str, str]:
+    """Return the demonstrations of the completed page, by name, each as HTML without an empty line."""
+    found = {}
+    for title, content in _SECTION.findall(page.read_text(encoding="utf-8")):
+        lines = "\n".join(line for line in content.splitlines() if line.strip())
+        head = f'<div class="bert-demo" role="group" aria-label="{title}">\n<p><strong>{title}</strong></p>'
+        form = lines[lines.index("data-demo=") :].split('"')[1]
+        found[form] = f"{head}\n{lines}\n</div>"
+    return found
+
+
+def fill_demos(text: str, demos: dict[str, str], up: str) -> str:
+    """Return the text of a page with the demonstrations that it asks for.
+
+    Args:
+        text: Markdown.
+        demos: as ``demonstrations`` returns them.
+        up: the way from the page to the root of the site, such as ``../../``.
+
+    Raises:
+        KeyError: there is no demonstration of that name.
+    """
+    script = f'<script type="module" src="{up}browser/demo.js"></script>'
+    return _MARK.sub(lambda found: f"{demos[found[1]]}\n{script}", text)
 
 
 def download_sizes(extra: Path) -> dict[str, int]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from browser_demo import write_demo
+from browser_demo import demonstrations, fill_demos, write_demo
 from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
@@ -85,9 +85,12 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
+    demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
+    index = source / "index.md"
+    index.write_text(fill_demos(index.read_text(encoding="utf-8"), demos, ""), encoding="utf-8")
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(make_page(run.executed, run.path, ROOT), source / run.path)
+        nbformat.write(make_page(run.executed, run.path, ROOT, demos), source / run.path)
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Make a page of the site from an executed notebook.
 
-It gets the map on top, the names of folds, the boxes about toy data and the scripts of figures to play with.
+It gets the map on top, the names of folds, boxes about toy data, the scripts of figures to play with, demonstrations of
+BERT where the chapter asks for them, and the quiz.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from browser_demo import fill_demos
 from contents import Place, place
+from quizzes import quiz_cell, read_quiz
 
 # What a folded cell is called, by its tag; the first tag that a cell has counts.
 FOLDS = {
@@ -26,20 +29,32 @@ FOLDS = {
 }
 # A figure to play with (d2lbert.plots.Interactive); its script is site/extra/figures/NAME.js.
 _PLAYED = re.compile(r"<d2l-([a-z-]+)>")
+_EXERCISES = re.compile(r"^## Exercises$", flags=re.MULTILINE)
 _TOY = re.compile(r"^Toy data\. (.+)$", flags=re.MULTILINE)
 
 
-def make_page(executed: Path, path: Path, root: Path) -> nbformat.NotebookNode:
-    """Return the page of the notebook ``root / path``, whose executed copy lies at ``executed``."""
+def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> nbformat.NotebookNode:
+    """Return the page of the notebook ``root / path``, whose executed copy lies at ``executed``.
+
+    Args:
+        executed: the copy.
+        path: of the notebook, relative to the root.
+        root: of the checkout.
+        demos: the demonstrations that a page may ask for, see ``browser_demo``.
+    """
+    up = "../" * (len(path.parts) - 1)
     notebook = nbformat.read(executed, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             _name_fold(cell)
             cell.outputs = [shown for output in cell.outputs for shown in _boxes(output)]
             for output in cell.outputs:
-                _add_scripts(output, path)
+                _add_scripts(output, up)
+        elif cell.cell_type == "markdown":
+            cell.source = fill_demos(cell.source, demos, up)
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
     notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root)))
+    _insert_quiz(notebook, path, root, up)
     return notebook
 
 
@@ -54,19 +69,29 @@ def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """Return the output, with every line about toy data as a box."""
     if output.output_type != "stream" or output.name != "stderr" or not _TOY.search(output.text):
         return [output]
-    text = "\n\n".join(_TOY.findall(output.text))
+    text = "\n\n".join(dict.fromkeys(_TOY.findall(output.text)))  # train and dev say the same
     box: Any = {"text/markdown": f":::{{admonition}} Toy data\n:class: toy\n{text}\n:::", "text/plain": text}
     rest = _TOY.sub("", output.text).strip()
     others = [nbformat.v4.new_output("stream", name="stderr", text=rest)] if rest else []
     return [nbformat.v4.new_output("display_data", data=box), *others]
 
 
-def _add_scripts(output: nbformat.NotebookNode, path: Path) -> None:
+def _add_scripts(output: nbformat.NotebookNode, up: str) -> None:
     """Load the script of each figure to play with, on the pages that have one and nowhere else."""
     markup = output.get("data", {}).get("text/html", "")
     for name in dict.fromkeys(_PLAYED.findall(markup)):
-        address = f"{'../' * (len(path.parts) - 1)}figures/{name}.js"
-        output.data["text/html"] += f'<script type="module" src="{address}"></script>'
+        output.data["text/html"] += f'<script type="module" src="{up}figures/{name}.js"></script>'
+
+
+def _insert_quiz(notebook: nbformat.NotebookNode, path: Path, root: Path, up: str) -> None:
+    """Put the chapter's quiz, if it has one, before its exercises."""
+    bank = root / "chapters" / "quizzes" / f"{path.stem}.yaml"
+    if not bank.is_file():
+        return
+    quiz = quiz_cell(path.stem, read_quiz(bank), f"{up}quiz/quiz.js")
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _EXERCISES.sub(lambda found: f"{quiz}\n\n{found[0]}", cell.source)
 
 
 def _map(here: Place, path: Path, root: Path) -> str:

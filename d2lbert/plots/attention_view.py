@@ -13,7 +13,7 @@ import numpy as np
 
 _VIEW = """
 <figure id="NAME" style="margin: 1em 0">
-<div><label>layer <select>LAYERS</select></label> <label>head <select>HEADS</select></label></div>
+<div><label>block <select>LAYERS</select></label> <label>head <select>HEADS</select></label></div>
 <div style="display: flex; flex-wrap: wrap; gap: 4px; margin: 8px 0">asks: ASKS</div>
 <div style="display: flex; flex-wrap: wrap; gap: 4px">answers: ANSWERS</div>
 <p aria-live="polite" style="margin: 6px 0"></p>

@@ -158,7 +158,7 @@ def size_problems(notebook: nbformat.NotebookNode) -> list[str]:
     """Words before the exercises, and cells of code that the page shows."""
     problems = []
     text = re.split(r"^## Exercises", "\n".join(prose(notebook)), flags=re.MULTILINE)[0]
-    words = len(re.findall(r"[A-Za-z]{2,}|\b[aI]\b", re.sub(r"\$[^$]*\$", "", text)))
+    words = len(re.findall(r"[A-Za-z]{2,}|\b[aI]\b", re.sub(r"\$[^$]*\$|<!--.*?-->", "", text)))
     if not 1200 <= words <= 2700:
         problems.append(f"{words} words before the exercises, not 1,200 to 2,700")
     shown = [cell for cell in code(notebook) if visible(cell) and "bug" not in tags(cell)]

@@ -1,12 +1,13 @@
-// The three demonstrations. Everything but this file is downloaded after a button is pressed, each file once.
+// The demonstrations, on their own page and in chapters. Everything but this file is downloaded after a button is pressed, each file once.
 
-const FOLDERS = { gap: "../models/tiny/", sentiment: "../models/minilm/", entities: "../models/minilm/" };
+const MODELS = new URL("../models/", import.meta.url); // whatever page shows the demonstration
+const FOLDERS = { gap: "tiny/", sentiment: "minilm/", entities: "minilm/" };
 const opened = new Map(); // folder -> a promise of its model
 let runtime = null;
 let report = () => {}; // told of every part of a download; the form whose button was pressed last shows it
 
 async function runtimeOnce(modules, read) {
-  runtime ??= modules.loadRuntime(new URL("../onnxruntime/", location), read);
+  runtime ??= modules.loadRuntime(new URL("../onnxruntime/", import.meta.url), read);
   runtime.catch(() => (runtime = null)); // so that another click tries again
   return runtime;
 }
@@ -81,7 +82,7 @@ async function answer(form) {
   try {
     const modules = await import("./model.js");
     const read = (address) => modules.download(address, (more) => report(more));
-    const model = await modelOf(FOLDERS[form.dataset.demo], modules, read);
+    const model = await modelOf(new URL(FOLDERS[form.dataset.demo], MODELS).href, modules, read);
     say("Computing");
     const [sentence, tables] = await show[form.dataset.demo](model, Object.fromEntries(new FormData(form)));
     result.replaceChildren(...tables);

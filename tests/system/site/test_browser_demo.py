@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from browser import inspect, served
-from browser_demo import download_sizes, write_demo
+from browser_demo import demonstrations, download_sizes, fill_demos, write_demo
+from markdown_it import MarkdownIt
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -139,6 +140,24 @@ def test_the_gap_is_filled_and_attention_is_shown(driver: webdriver.Chrome, addr
     assert press(driver, "gap") == (
         "This did not work: the text has no [MASK]: write one where a word is to be guessed"
     )
+
+
+def test_a_chapter_has_the_demonstration_that_it_asks_for(driver: webdriver.Chrome, address: str, extra: Path) -> None:
+    demos = demonstrations(extra / "browser" / "index.html")
+    assert set(demos) == {"gap", "sentiment", "entities"}
+    (extra / "chapters" / "bert").mkdir(parents=True)
+    made = MarkdownIt().render(fill_demos("Before.\n\n<!-- demo: gap -->\n\nAfter.", demos, "../../"))
+    head = '<title>BERT</title><link rel="icon" href="data:,">'
+    page = f'<!doctype html><html lang="en"><head>{head}</head><body>{made}</body></html>'
+    (extra / "chapters" / "bert" / "bert.html").write_text(page, encoding="utf-8")
+    assert inspect(driver, f"{address}/chapters/bert/bert.html") == []
+    requested(driver)
+    driver.get(f"{address}/chapters/bert/bert.html")
+    loaded = {url.removeprefix(address) for url in requested(driver)}
+    assert loaded == {"/chapters/bert/bert.html", "/browser/demo.js"}
+    group = driver.find_element(By.CSS_SELECTOR, ".bert-demo[role=group]")
+    assert group.accessible_name == "Fill a gap, and see the attention"
+    assert press(driver, "gap").startswith("The likeliest: ")
 
 
 def test_twenty_gaps_have_the_probabilities_of_python(driver: webdriver.Chrome, address: str) -> None:
