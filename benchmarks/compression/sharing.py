@@ -1,7 +1,8 @@
 """ALBERT's two ideas, measured: word embeddings as a product of two factors, and one block for all layers.
 
-* The word embeddings of MiniLM, fine-tuned on SST-2, become the nearest product of rank r, without any retraining: the
-  error of the matrix, the parameters, the bytes of the file, and the accuracy on dev against the whole model's labels.
+* The word embeddings of MiniLM, fine-tuned on SST-2, become the nearest product of rank r, without any retraining. All
+  pieces count the same, or as often as they stand in the training texts (and once more). The error of the matrix, the
+  parameters, the bytes of the file, and the accuracy on dev against the whole model's labels.
 * A BERT of d2lbert-tiny's width learns to fill gaps for the same short time: with four blocks, with one block that is
   used four times, and with one block that is used once. The second has the parameters of the third and the computations
   of the first. Loss and accuracy at ``[MASK]`` in held-out documents, for each seed; and how many times as long as with
@@ -44,11 +45,17 @@ LEARNING_RATE, FIRST_WEIGHTS = 3e-3, 0.08  # d2lbert-tiny's
 YARDSTICK = MaskingRates(masked=1.0, replaced=0.0)
 
 
-def factorised(rank: int) -> Change:
+def how_often(whole: Whole) -> torch.Tensor:
+    """Return how often each piece stands in the training texts, plus one, (V,)."""
+    ids = torch.cat([torch.tensor(encoding.ids) for encoding in whole.encodings("train")])
+    return 1 + torch.bincount(ids, minlength=whole.model.config.vocab_size)
+
+
+def factorised(rank: int, counts: torch.Tensor | None) -> Change:
     """Replace the word embeddings by two factors."""
 
     def change(model: BertForSequenceClassification) -> None:
-        model.bert = factorise_embeddings(model.bert, rank)
+        model.bert = factorise_embeddings(model.bert, rank, counts)
 
     return change
 
@@ -61,13 +68,27 @@ def size_of(model: BertForSequenceClassification) -> dict[str, int]:
     return {"parameters": count_parameters(model), "bytes": written}
 
 
-def at_rank(whole: Whole, rank: int) -> dict[str, Any]:
+def at_rank(whole: Whole, rank: int, counts: torch.Tensor | None) -> dict[str, Any]:
     """Return the error of the matrix, the size and the dev score of the model at a rank."""
     matrix = whole.model.bert.embeddings.word.weight.detach()
-    model = whole.after(factorised(rank))
+    model = whole.after(factorised(rank, counts))
     words = model.bert.embeddings.word
     error = float((matrix - words.widen(words.narrow.weight).detach()).norm() / matrix.norm())
     return {"relative_error": error, **size_of(model), **whole.score(model, "dev")}
+
+
+def ranks(options: argparse.Namespace, whole: Whole) -> dict[str, Any]:
+    """Factorise at every rank, with each way to count."""
+    found: dict[str, Any] = {}
+    for name, counts in (("all the same", None), ("as often as read", how_often(whole))):
+        found[name] = {}
+        for rank in RANKS:
+            path = options.runs / f"rank-{rank}-{name.replace(' ', '-')}.json"
+            found[name][str(rank)] = kept(
+                path, {"size": options.size}, lambda rank=rank, counts=counts: at_rank(whole, rank, counts)
+            )
+            print(name, rank, found[name][str(rank)], flush=True)
+    return found
 
 
 def stacked(name: str, vocab_size: int, seed: int) -> BertForPretraining:
@@ -118,9 +139,7 @@ def stacks(options: argparse.Namespace) -> dict[str, Any]:
         runs = []
         for seed in options.seeds:
             path = options.runs / f"{name.replace(' ', '-')}-{seed}.json"
-            runs.append(
-                kept(path, settings, lambda name=name, seed=seed: pretrained(name, seed, shards, options))  # type: ignore[misc]
-            )
+            runs.append(kept(path, settings, lambda name=name, seed=seed: pretrained(name, seed, shards, options)))
             print(name, seed, runs[-1], flush=True)
         model = stacked(name, size, 0)
         found[name] = {
@@ -146,14 +165,10 @@ def main() -> None:
     options = parser.parse_args()
     record = Record(options.result, ["torch", "d2lbert"], options.seeds)
     torch.set_num_threads(1)
-    whole, ranks = Whole(options.size), {}
-    for rank in RANKS:
-        path = options.runs / f"rank-{rank}.json"
-        ranks[str(rank)] = kept(path, {"size": options.size}, lambda rank=rank: at_rank(whole, rank))  # type: ignore[misc]
-        print(rank, ranks[str(rank)], flush=True)
+    whole = Whole(options.size)
     exact = {**size_of(whole.model), **whole.score(whole.model, "dev")}
     record.write(
-        {"whole": exact, "ranks": ranks, "stacks": stacks(options)},
+        {"whole": exact, "ranks": ranks(options, whole), "stacks": stacks(options)},
         steps=options.steps,
         precision=options.precision,
         pretraining_corpus="wikipedia_en",

@@ -110,8 +110,8 @@ class PrunedBertConfig(BertConfig):
         self._counts("neurons_per_layer", self.intermediate_size)
         if self.embedding_rank > self.hidden_size:
             raise UserError(
-                f"configuration: embedding_rank is {self.embedding_rank}; a matrix of {self.hidden_size} columns has no "
-                f"higher rank than {self.hidden_size}"
+                f"configuration: embedding_rank is {self.embedding_rank}; a matrix of {self.hidden_size} columns has "
+                f"no higher rank than {self.hidden_size}"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Word embeddings as two factors: the nearest product, the same model with it, saved and loaded, and what is refused."""
+"""Word embeddings as two factors: the nearest product, a model with it, saved and loaded, and what is refused."""
 
 from __future__ import annotations
 
@@ -38,6 +38,35 @@ def test_no_other_product_is_nearer() -> None:
     for _ in range(200):
         moved = narrow + 0.1 * torch.randn(9, 2, generator=generator)
         assert (matrix - moved @ torch.linalg.lstsq(moved, matrix).solution).square().sum() >= best - 1e-4
+
+
+def test_a_row_that_counts_often_comes_out_nearer() -> None:
+    generator = torch.Generator().manual_seed(2)
+    matrix, counts = torch.randn(9, 6, generator=generator), torch.tensor([50.0, 1, 1, 7, 1, 1, 1, 1, 1])
+
+    def errors(factors: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        return (matrix - factors[0] @ factors[1]).square().sum(1)
+
+    plain, weighted = errors(best_factors(matrix, 2)), errors(best_factors(matrix, 2, counts))
+    assert weighted[0] < 0.2 * plain[0]
+    assert (counts * weighted).sum() < (counts * plain).sum()
+    assert plain.sum() < weighted.sum()
+    repeated = matrix.repeat_interleave(counts.int(), dim=0)  # a row that stands there so often counts so often
+    narrow, wide = best_factors(repeated, 2)
+    torch.testing.assert_close((repeated - narrow @ wide).square().sum(), (counts * weighted).sum())
+
+
+def test_counts_reach_the_embeddings(model: BertForSequenceClassification) -> None:
+    counts = 1 + torch.arange(V)
+    smaller = factorise_embeddings(model.bert, R, counts)
+    narrow, wide = best_factors(model.bert.embeddings.word.weight.detach(), R, counts)
+    torch.testing.assert_close(smaller.embeddings.word(torch.arange(V)).detach(), narrow @ wide, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("counts", [torch.ones(8), torch.arange(9)])
+def test_counts_that_do_not_fit(counts: torch.Tensor) -> None:
+    with pytest.raises(UserError, match=r"^counts: give 9 numbers above 0, one for each row; add 1 to"):
+        best_factors(torch.ones(9, 6), 2, counts)
 
 
 @pytest.mark.parametrize("rank", [0, 7])
