@@ -271,7 +271,7 @@ def student_rows() -> dict[str, Any]:
         way, best = max(ways.items(), key=lambda pair: pair[1]["accuracy"]["mean"])
         found[STUDENT + name] = {
             "chapter": "distillation",
-            "words": f"taught by: {way}; mean of {best['accuracy']['n']} runs",
+            "words": f"taught by: {way}, the best of {len(ways)} ways; mean of {best['accuracy']['n']} runs",
             "parameters": best["parameters"],
             "bytes": best["bytes"],
             "milliseconds": None,
