@@ -36,7 +36,7 @@ from benchmarks.clients import send
 from benchmarks.command_line import command_line
 from benchmarks.compression.sharing import factorised, how_often, size_of
 from benchmarks.deployment.serving import MODEL, OURS, PORT, WARM_UP, percentile, serving
-from benchmarks.engine_turns import instructions, texts_of_length, turns_of
+from benchmarks.engine_turns import TOLERANCE, instructions, texts_of_length, turns_of
 from benchmarks.int8_sides import (
     BATCH,
     CALIBRATION,
@@ -142,6 +142,7 @@ STEPS = {
     "ONNX, 32 bits": Step("export", lambda shop: shop.exported(lambda graph: graph)),
     SERVED: Step("serving"),
 }
+SAME = ("packed rows", "ONNX, 32 bits")  # change no weight: their logits must be those of the first row
 # What the rows of these steps hold in words.
 WORDS = {
     REFERENCE: "32 bits, each batch padded to its longest text",
@@ -175,16 +176,22 @@ def row(
         speed: of all steps in sentences, as :func:`benchmarks.timing.compare` returns it.
         logits: (N, C) of all steps for N sentences.
         truth: (N,), the right labels.
+
+    Raises:
+        SystemExit: a step that changes no weight computed something else.
     """
     rate = speed["sentences_per_second"][name]["total"]
     first = logits[REFERENCE]
+    largest = float(np.abs(logits[name] - first).max())
+    if name in SAME and largest > TOLERANCE:
+        raise SystemExit(f"{name}: logits differ by {largest:.1e}; it did not compute the same")
     ratio = speed["ratio"].get(f"{name} to {REFERENCE}")
     return {
         **made.size,
         "milliseconds": milliseconds([lap.seconds for lap in latency]),
         "sentences_per_second": rate,
         "times_the_first": {key: ratio[key] for key in ("median", "quartiles")} if ratio else None,
-        "largest_difference_of_logits": float(np.abs(logits[name] - first).max()),
+        "largest_difference_of_logits": largest,
         "dollars_per_million": dollars(rate),
         **compared(logits[name].argmax(-1), first.argmax(-1), truth),
     }

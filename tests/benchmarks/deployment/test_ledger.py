@@ -49,6 +49,16 @@ def test_a_row_has_its_ratio_its_difference_and_its_labels() -> None:
     assert ledger.row(made, latency, speed, first, logits, np.array([0, 1]))["times_the_first"] is None
 
 
+def test_a_step_that_should_compute_the_same_and_does_not_stops_the_run() -> None:
+    first, name = ledger.REFERENCE, "ONNX, 32 bits"
+    laps = {first: [Lap(1, 1.0)], name: [Lap(1, 1.0)]}
+    speed = compare(laps, "sentences", [(name, first)])
+    made = ledger.Made(lambda batch: batch, True, {})
+    logits = {first: np.zeros((1, 2)), name: np.full((1, 2), 1e-3)}
+    with pytest.raises(SystemExit, match=r"^ONNX, 32 bits: logits differ by 1\.0e-03; it did not compute the same$"):
+        ledger.row(made, laps[name], speed, name, logits, np.array([0]))
+
+
 def stored(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: dict[str, Any]) -> None:
     path = folder / "results" / f"{name}.json"
     path.parent.mkdir(parents=True)
