@@ -29,16 +29,14 @@ def rested(side: Side) -> Side:
     return turn
 
 
-def race(
-    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]], unit: str, reference: str
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Let engines take turns over batches of texts; return speeds with ratios to the reference, and all logits.
+def turns_of(
+    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]]
+) -> tuple[dict[str, list[Lap]], dict[str, np.ndarray]]:
+    """Let engines take turns over batches of texts; return the laps of each side, and all its logits.
 
     Args:
         sides: name -> engine, and whether it takes packed rows.
         turns: a batch for each turn.
-        unit: what is counted, in the plural: texts, sentences.
-        reference: the name of the side that all others are compared with.
     """
     logits: dict[str, list[np.ndarray]] = {name: [] for name in sides}
 
@@ -47,9 +45,23 @@ def race(
         return lambda batch: logits[name].append(engine((pack if packed else pad)(batch)))
 
     laps = take_turns({name: rested(timed(side(name), len)) for name in sides}, [turns[0]] * WARM_UP + turns, WARM_UP)
+    return laps, {name: np.concatenate(own[WARM_UP:]) for name, own in logits.items()}
+
+
+def race(
+    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]], unit: str, reference: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Let engines take turns over batches of texts; return speeds with ratios to the reference, and all logits.
+
+    Args:
+        sides, turns: as in :func:`turns_of`.
+        unit: what is counted, in the plural: texts, sentences.
+        reference: the name of the side that all others are compared with.
+    """
+    laps, logits = turns_of(sides, turns)
     found = compare(laps, unit, [(name, reference) for name in sides if name != reference])
     print(in_words(found), flush=True)
-    return found, {name: np.concatenate(own[WARM_UP:]) for name, own in logits.items()}
+    return found, logits
 
 
 def differences(

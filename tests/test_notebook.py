@@ -65,6 +65,61 @@ def test_a_result_of_the_checkout_around_comes_first(tmp_path: Path, monkeypatch
     assert notebook.results("some/run") == {"metrics": {"f1": 0.5}}
 
 
+def ledger_file(folder: Path, **changes: object) -> None:
+    """A ledger of five rows: two of one chapter, one whose speed is not known, one of a later chapter."""
+    row = {"words": "w", "parameters": 22_700_000, "bytes": 90_900_000, "accuracy": 0.885}
+    times = {"milliseconds": {"p50": 41.2, "p95": 50.7}, "sentences_per_second": 310.4}
+    known = {**row, **times, "largest_difference_of_logits": 0.0312, "dollars_per_million": 0.241}
+    unknown = {**row, **dict.fromkeys([*times, "largest_difference_of_logits", "dollars_per_million"])}
+    rows = {
+        "start": ("", known),
+        "student": ("b", unknown),
+        "a": ("c", known),
+        "too": ("c", known),
+        "end": ("d", known),
+    }
+    content = {
+        "data": "sst2 dev",
+        "device": {"processor": "P", "cores": 4},
+        "threads": 2,
+        "tokens": 256,
+        "dollars_per_hour": 0.5,
+        "quiet": True,
+        "metrics": {name: {"chapter": chapter, **own} for name, (chapter, own) in rows.items()},
+        **changes,
+    }
+    path = folder / "results" / "deployment" / "ledger.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+
+
+def test_the_ledger_grows_and_marks_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    lines = notebook.ledger("c").data.splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
+    assert [row[0] for row in rows] == ["| start: w", "| student: w", "| **a: w**", "| **too: w**"]
+    assert rows[0][1:] == ["22.7", "90.9", "41, 51", "310", "88.5", "0.031", "0.24 |"]
+    assert rows[1][1:] == ["22.7", "90.9", "", "", "88.5", "", " |"]
+    assert rows[2][3] == "**41, 51**"
+    assert "P, 2 of 4 cores; nothing else ran. " in lines[-1]
+    assert "**student: w**" in notebook.ledger("b").data
+
+
+def test_a_provisional_ledger_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger_file(tmp_path, quiet=False)
+    monkeypatch.chdir(tmp_path)
+    assert "so the speeds are provisional." in notebook.ledger("b").data
+
+
+@pytest.mark.parametrize("chapter", ["e", ""])
+def test_a_chapter_without_a_row_is_refused(chapter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=rf"^the ledger has no row of '{chapter}': give the slug of b, c, d$"):
+        notebook.ledger(chapter)
+
+
 def test_table_rounds_and_aligns() -> None:
     text = notebook.table([{"model": "a|b", "accuracy": 0.98765, "words": 12345}], digits=2).data
     assert text.splitlines() == ["| model | accuracy | words |", "|---|---:|---:|", "| a\\|b | 0.99 | 12,345 |"]

@@ -80,7 +80,7 @@ class DistilBertConfig(BertConfig):
 
 @dataclass(frozen=True)
 class PrunedBertConfig(BertConfig):
-    """Sizes of a BERT that has lost heads, or neurons of its feed-forward networks (Michel et al. 2019).
+    """Sizes of a BERT that has lost heads, neurons of its feed-forward networks, or rank of its word embeddings.
 
     ``num_attention_heads`` and ``intermediate_size`` are those that it had before, so that a head is still D / H wide.
     ``transformers`` has no such model: the ``model_type`` tells it so.
@@ -94,6 +94,12 @@ class PrunedBertConfig(BertConfig):
     neurons_per_layer: tuple[int, ...] = setting(
         (), "neurons left in the feed-forward network of each layer; empty: all"
     )
+    embedding_rank: int = setting(
+        0,
+        "r, where the word embeddings are a product of (V, r) and (r, D); 0: one matrix (V, D)",
+        at_least=0,
+        at_most=WIDEST,
+    )
 
     def __post_init__(self) -> None:
         for name in ("heads_per_layer", "neurons_per_layer"):
@@ -102,6 +108,11 @@ class PrunedBertConfig(BertConfig):
         super().__post_init__()
         self._counts("heads_per_layer", self.num_attention_heads)
         self._counts("neurons_per_layer", self.intermediate_size)
+        if self.embedding_rank > self.hidden_size:
+            raise UserError(
+                f"configuration: embedding_rank is {self.embedding_rank}; a matrix of {self.hidden_size} columns has "
+                f"no higher rank than {self.hidden_size}"
+            )
 
     @property
     def blocks(self) -> tuple[BlockSizes, ...]:

@@ -8,15 +8,16 @@ still computed.
 DistilBERT has half of the blocks of BERT, without segments and pooler. It started from six blocks of BERT-base, its
 teacher, and was trained to give the teacher's outputs.
 
-A pruned BERT has lost heads, or neurons of its feed-forward networks; each layer may have kept another number of them
-(:mod:`d2lbert.torch.compression`).
+A pruned BERT has lost heads, or neurons of its feed-forward networks; each layer may have kept another number of them.
+Its word embeddings may be two factors in place of one matrix (:mod:`d2lbert.torch.compression`).
 
-Shape legend: B rows of a batch, L length of a row, D hidden size, E embedding size, V vocabulary.
+Shape legend: B rows of a batch, L length of a row, D hidden size, E embedding size, V vocabulary, R rank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -25,7 +26,14 @@ from d2lbert.config.bert import BertConfig
 from d2lbert.config.relatives import AlbertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.torch.bert import BertEmbeddings, BertModel
 from d2lbert.torch.encoder import TransformerEncoder, TransformerEncoderBlock
-from d2lbert.weights.relatives import albert_file_shapes, albert_names, distilbert_file_shapes, distilbert_names
+from d2lbert.weights.relatives import (
+    albert_file_shapes,
+    albert_names,
+    distilbert_file_shapes,
+    distilbert_names,
+    pruned_bert_file_shapes,
+    pruned_bert_names,
+)
 
 _EMBEDDING_FIELDS = (
     "vocab_size",
@@ -145,19 +153,50 @@ class UnevenEncoder(TransformerEncoder):
         self.blocks.extend(TransformerEncoderBlock(own) for own in sizes)
 
 
-class PrunedBertModel(BertModel):
-    """A BERT that has lost heads or neurons. Input, output and packed rows are those of BERT.
+class FactorisedEmbedding(nn.Module):
+    """A table of vectors that is stored as a product: R numbers for each id, and a matrix that widens them to D.
 
     Args:
-        config: the sizes. Weights start at random; :func:`~d2lbert.torch.compression.prune_encoder` takes those of a
-            trained BERT.
+        vocab_size: V.
+        rank: R, at most D.
+        hidden_size: D.
+    """
+
+    def __init__(self, vocab_size: int, rank: int, hidden_size: int) -> None:
+        super().__init__()
+        self.narrow = nn.Embedding(vocab_size, rank)
+        self.widen = nn.Linear(rank, hidden_size, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids (B, L) to vectors (B, L, D)."""
+        return self.widen(self.narrow(ids))  # (B, L, R) -> (B, L, D)
+
+
+class PrunedBertModel(BertModel):
+    """A BERT that has lost heads, neurons, or rank of its word embeddings. Input, output and packed rows are BERT's.
+
+    Args:
+        config: the sizes. Weights start at random; :func:`~d2lbert.torch.compression.prune_encoder` and
+            :func:`~d2lbert.torch.compression.factorise_embeddings` take those of a trained BERT.
     """
 
     config_class = PrunedBertConfig
     config: PrunedBertConfig
 
     def __init__(self, config: PrunedBertConfig) -> None:
-        super().__init__(config, encoder=UnevenEncoder(config.blocks))
+        embeddings: Any = BertEmbeddings(config)
+        if config.embedding_rank:
+            embeddings.word = FactorisedEmbedding(config.vocab_size, config.embedding_rank, config.hidden_size)
+        super().__init__(config, embeddings, UnevenEncoder(config.blocks))
+
+    def names(self) -> dict[str, str]:
+        """Return the table from our parameter names to those of the file: Hugging Face's, but for two factors."""
+        return pruned_bert_names(self.config)
+
+    @classmethod
+    def file_shapes(cls, config: PrunedBertConfig) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter under the names of the file."""
+        return pruned_bert_file_shapes(config)
 
 
 _RELATIVES: dict[str, type[BertModel]] = {

@@ -1,12 +1,12 @@
-"""Hugging Face's parameter names of ALBERT and DistilBERT."""
+"""Hugging Face's parameter names of ALBERT and DistilBERT, and those of a pruned BERT."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
-from d2lbert.weights.bert import EMBEDDINGS
-from d2lbert.weights.shapes import albert_shapes, distilbert_shapes
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig, PrunedBertConfig
+from d2lbert.weights.bert import EMBEDDINGS, bert_names
+from d2lbert.weights.shapes import albert_shapes, distilbert_shapes, pruned_bert_shapes
 
 # Our name on the left, Hugging Face's on the right. Weight and bias follow.
 _ALBERT_BLOCK = {
@@ -49,6 +49,15 @@ def distilbert_names(num_hidden_layers: int) -> dict[str, str]:
     return embeddings | _with_kinds(modules)
 
 
+def pruned_bert_names(config: PrunedBertConfig) -> dict[str, str]:
+    """Return the table from our parameter names of a pruned BERT to BERT's; two factors have names of their own."""
+    names = bert_names(config.num_hidden_layers)
+    if config.embedding_rank:
+        whole = names.pop("embeddings.word.weight").removesuffix(".weight")
+        names |= {f"embeddings.word.{part}.weight": f"{whole}.{part}.weight" for part in ("narrow", "widen")}
+    return names
+
+
 def albert_file_shapes(config: AlbertConfig) -> dict[str, tuple[int, ...]]:
     """Return the shapes of an ALBERT under Hugging Face's names."""
     shapes = albert_shapes(config)
@@ -59,6 +68,12 @@ def distilbert_file_shapes(config: DistilBertConfig) -> dict[str, tuple[int, ...
     """Return the shapes of a DistilBERT under Hugging Face's names."""
     shapes = distilbert_shapes(config)
     return {theirs: shapes[ours] for ours, theirs in distilbert_names(config.num_hidden_layers).items()}
+
+
+def pruned_bert_file_shapes(config: PrunedBertConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a pruned BERT under the names of its file."""
+    shapes = pruned_bert_shapes(config)
+    return {theirs: shapes[ours] for ours, theirs in pruned_bert_names(config).items()}
 
 
 def _block_names(ours: str, theirs: str, modules: Mapping[str, str]) -> dict[str, str]:

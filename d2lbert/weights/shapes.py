@@ -13,7 +13,7 @@ from d2lbert.config.base import BlockSizes
 from d2lbert.config.bert import BertConfig
 from d2lbert.config.elmo import ElmoConfig
 from d2lbert.config.gpt import GptConfig
-from d2lbert.config.relatives import AlbertConfig, DistilBertConfig
+from d2lbert.config.relatives import AlbertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.config.translation import Seq2SeqConfig, TransformerConfig
 
 Shapes = dict[str, tuple[int, ...]]
@@ -39,6 +39,16 @@ def distilbert_shapes(config: DistilBertConfig) -> Shapes:
     embeddings = _bert_embeddings(config, config.hidden_size)
     del embeddings["embeddings.segment.weight"]
     return embeddings | _stack("encoder", config.blocks)
+
+
+def pruned_bert_shapes(config: PrunedBertConfig) -> Shapes:
+    """Return the shapes of a pruned BERT, whose word embeddings may be two factors."""
+    shapes, rank = bert_shapes(config), config.embedding_rank
+    if rank:
+        del shapes["embeddings.word.weight"]
+        shapes["embeddings.word.narrow.weight"] = (config.vocab_size, rank)
+        shapes["embeddings.word.widen.weight"] = (config.hidden_size, rank)
+    return shapes
 
 
 def gpt_shapes(config: GptConfig) -> Shapes:

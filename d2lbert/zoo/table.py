@@ -17,7 +17,7 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.places import home
 from d2lbert.weights.bert import bert_file_shapes
 from d2lbert.weights.gpt import gpt_file_shapes
-from d2lbert.weights.relatives import albert_file_shapes, distilbert_file_shapes
+from d2lbert.weights.relatives import albert_file_shapes, distilbert_file_shapes, pruned_bert_file_shapes
 
 # Kind of network, as in the table and in ``config.json`` -> the class of its configuration.
 CONFIGS: dict[str, type[BertConfig] | type[GptConfig]] = {
@@ -31,7 +31,7 @@ _FILE_SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
     "bert": bert_file_shapes,
     "albert": albert_file_shapes,
     "distilbert": distilbert_file_shapes,
-    "pruned_bert": bert_file_shapes,
+    "pruned_bert": pruned_bert_file_shapes,
     "gpt2": gpt_file_shapes,
 }
 _MOST_TEXT = 64_000_000  # bytes; the largest vocabularies have five million

@@ -18,6 +18,7 @@ from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig, PrunedBer
         AlbertConfig(vocab_size=90, embedding_size=12, num_hidden_layers=6, num_hidden_groups=3),
         DistilBertConfig(hidden_size=24, num_attention_heads=3, intermediate_size=50, hidden_act="relu"),
         PrunedBertConfig(num_hidden_layers=2, heads_per_layer=(3, 12), neurons_per_layer=(1, 3072)),
+        PrunedBertConfig(embedding_rank=128),
         PrunedBertConfig(),
     ],
 )
@@ -64,6 +65,8 @@ def test_a_file_of_another_kind_is_refused(config: BertConfig, message: str, tmp
         (PrunedBertConfig, {"neurons_per_layer": (3073,) * 12}, "give 12 whole numbers from 1 to 3072"),
         (PrunedBertConfig, {"neurons_per_layer": (9.5,) * 12}, "give 12 whole numbers from 1 to 3072"),
         (PrunedBertConfig, {"neurons_per_layer": 7}, "neurons_per_layer is 7; it must be of type tuple"),
+        (PrunedBertConfig, {"embedding_rank": 769}, "a matrix of 768 columns has no higher rank than 768"),
+        (PrunedBertConfig, {"embedding_rank": -1}, "embedding_rank is -1"),
         (DistilBertConfig, {"type_vocab_size": 1}, "type_vocab_size is 1; it is 0 in every DistilBERT"),
     ],
 )

@@ -23,6 +23,9 @@ ENCODERS: dict[str, Callable[[], BertModel]] = {
     "pruned": lambda: PrunedBertModel(
         PrunedBertConfig(vocab_size=V, max_position_embeddings=LONGEST, heads_per_layer=(1, 2), **SIZES)
     ),
+    "factorised": lambda: PrunedBertModel(
+        PrunedBertConfig(vocab_size=V, max_position_embeddings=LONGEST, embedding_rank=5, **SIZES)
+    ),
 }
 HEADS: dict[str, Callable[[Any], heads.BertWithHead]] = {
     "texts": lambda encoder: heads.BertForSequenceClassification(encoder, ("a", "b", "c")),

@@ -40,9 +40,10 @@ MODELS: list[tuple[Callable[[Any], nn.Module], Callable[[Any], shapes.Shapes], A
     (DistilBertModel, shapes.distilbert_shapes, DistilBertConfig(**BERT)),
     (
         PrunedBertModel,
-        shapes.bert_shapes,
+        shapes.pruned_bert_shapes,
         PrunedBertConfig(**BERT, type_vocab_size=3, heads_per_layer=(1, 2), neurons_per_layer=(20, 7)),
     ),
+    (PrunedBertModel, shapes.pruned_bert_shapes, PrunedBertConfig(**BERT, type_vocab_size=3, embedding_rank=5)),
     (Gpt, shapes.gpt_shapes, GptConfig(**GPT, n_positions=9, n_embd=12, n_layer=2, n_head=3, n_inner=20)),
     (
         Elmo,

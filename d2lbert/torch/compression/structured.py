@@ -71,6 +71,7 @@ def prune_encoder(
     neuron_counts = [block.feed_forward.expand.out_features for block in blocks]
     heads, neurons = _checked("heads", heads, head_counts), _checked("neurons", neurons, neuron_counts)
     sizes = {one.name: getattr(bert.config, one.name) for one in dataclasses.fields(BertConfig)}
+    sizes["embedding_rank"] = getattr(bert.config, "embedding_rank", 0)
     config = PrunedBertConfig(**sizes, heads_per_layer=_counts(heads), neurons_per_layer=_counts(neurons))
     pruned = PrunedBertModel(config).to(next(bert.parameters()))  # its device and its precision
     tensors = bert.state_dict()

@@ -19,7 +19,7 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 CONFIGS: dict[str, BertConfig] = {
     "albert": AlbertConfig(**SIZES, vocab_size=200, embedding_size=8),
     "distilbert": DistilBertConfig(**SIZES),
-    "pruned_bert": PrunedBertConfig(**SIZES, heads_per_layer=(1, 2), neurons_per_layer=(5, 32)),
+    "pruned_bert": PrunedBertConfig(**SIZES, heads_per_layer=(1, 2), neurons_per_layer=(5, 32), embedding_rank=6),
 }
 TASKS = [
     ("classification", "sst2", "accuracy"),
