@@ -1,18 +1,37 @@
-"""Pruning: small weights set to zero, or whole heads and neurons removed; and what tells which of them matter."""
+"""Smaller models: pruning (zeros, heads and neurons removed, and what tells which matter) and distillation."""
 
+from d2lbert.torch.compression.distillation import (
+    DISTILBERT_WEIGHTS,
+    Projections,
+    copy_layers,
+    last_projections,
+    masked_word_losses,
+    relation_losses,
+    taught,
+)
 from d2lbert.torch.compression.importance import gated, head_importance, neuron_importance, normalize_per_layer
+from d2lbert.torch.compression.lstm import BiLstmClassifier, word_tokenizer
 from d2lbert.torch.compression.magnitude import keep_zeros, prunable_weights, prune_smallest, sparsity
 from d2lbert.torch.compression.structured import most_important, prune_encoder
 
 __all__ = [
+    "DISTILBERT_WEIGHTS",
+    "BiLstmClassifier",
+    "Projections",
+    "copy_layers",
     "gated",
     "head_importance",
     "keep_zeros",
+    "last_projections",
+    "masked_word_losses",
     "most_important",
     "neuron_importance",
     "normalize_per_layer",
     "prunable_weights",
     "prune_encoder",
     "prune_smallest",
+    "relation_losses",
     "sparsity",
+    "taught",
+    "word_tokenizer",
 ]
