@@ -67,7 +67,7 @@ def copy_layers(teacher: BertModel, layers: Sequence[int] | None = None) -> Bert
         layers: the blocks to copy, in the order of the student; by default every second one, from the first on.
 
     Raises:
-        UserError: the teacher is no plain BERT, or has no such layer.
+        UserError: the teacher is no plain BERT or has adapters, or has no such layer.
 
     Source: Sanh et al. 2019. DistilBERT has neither segments nor a pooler; this student keeps both.
     """
@@ -79,12 +79,13 @@ def copy_layers(teacher: BertModel, layers: Sequence[int] | None = None) -> Bert
         raise UserError(f"layers {list(chosen)} to copy: give one or more numbers from 0 to {count - 1}")
     student = BertModel(dataclasses.replace(teacher.config, num_hidden_layers=len(chosen)))
     student.to(next(teacher.parameters()))  # its device and its precision
-    student.embeddings.load_state_dict(teacher.embeddings.state_dict())
-    if student.pooler is not None and teacher.pooler is not None:
-        student.pooler.load_state_dict(teacher.pooler.state_dict())
-    sources = teacher.encoder.layers()
-    for block, layer in zip(student.encoder.layers(), chosen, strict=True):
-        block.load_state_dict(sources[layer].state_dict())
+    tensors = {name: value for name, value in teacher.state_dict().items() if ".blocks." not in name}
+    for number, layer in enumerate(chosen):
+        block = teacher.encoder.layers()[layer].state_dict()
+        tensors |= {f"encoder.blocks.{number}.{name}": value for name, value in block.items()}
+    if set(tensors) != set(student.state_dict()):
+        raise UserError("the teacher has more than a BERT's own weights: merge its adapters first")
+    student.load_state_dict(tensors)
     return student.train(teacher.training)
 
 
@@ -114,6 +115,10 @@ def masked_word_losses(
         "masked": mean_cross_entropy(student, targets),
         "cosine": (1 - functional.cosine_similarity(student_states.float(), teacher_states.float(), dim=-1)).mean(),
     }
+
+
+# Which of a layer's projections are compared with each other: queries with keys, values with values.
+_RELATIONS = {"attention": (0, 1), "values": (2, 2)}
 
 
 class Projections(NamedTuple):
@@ -156,15 +161,11 @@ def relation_losses(student: Projections, teacher: Projections, rows: Rows[Tenso
     mask = per_query(attention_mask(rows))  # (B, 1 or L, L), or None
     if mask is not None:
         mask = mask.unsqueeze(1)  # (B, 1, 1 or L, L)
-    kept = _tokens(rows)  # (B, L)
-    return {
-        "attention": _divergence(_scores(student.queries, student.keys), _scores(teacher.queries, teacher.keys), mask)
-        .transpose(1, 2)[kept]
-        .mean(),
-        "values": _divergence(_scores(student.values, student.values), _scores(teacher.values, teacher.values), mask)
-        .transpose(1, 2)[kept]
-        .mean(),
-    }
+    kept, losses = _tokens(rows), {}  # (B, L)
+    for name, (first, second) in _RELATIONS.items():
+        scores = [_scores(own[first], own[second]) for own in (student, teacher)]  # (B, H, L, L) each
+        losses[name] = _divergence(scores[0], scores[1], mask).transpose(1, 2)[kept].mean()  # of (tokens, H)
+    return losses
 
 
 def _scores(queries: Tensor, keys: Tensor) -> Tensor:

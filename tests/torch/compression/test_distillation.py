@@ -12,6 +12,7 @@ from random_parameters import randomize
 
 from d2lbert import UserError
 from d2lbert.config import BertConfig
+from d2lbert.config.adapters import AdapterConfig
 from d2lbert.config.training import Training
 from d2lbert.data.batching import pack, pad
 from d2lbert.data.examples import Sentence
@@ -20,6 +21,7 @@ from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.distillation import Distillation, LogitMatching, Taught
 from d2lbert.tasks.pair import PairRegression
 from d2lbert.text import WordPiece
+from d2lbert.torch.adapters import add_adapters
 from d2lbert.torch.bert import BertModel, attention_mask
 from d2lbert.torch.compression import (
     BiLstmClassifier,
@@ -148,6 +150,9 @@ def test_layers_that_are_not_there_are_refused(model: BertForSequenceClassificat
             copy_layers(model.bert, layers)
     with pytest.raises(UserError, match="a PrunedBertModel cannot be copied"):
         copy_layers(prune_encoder(model.bert, [[0], [1], [2, 3]]))
+    add_adapters(model, AdapterConfig(rank=2))
+    with pytest.raises(UserError, match="merge its adapters first"):
+        copy_layers(model.bert)
 
 
 def test_distilberts_losses_by_hand() -> None:
