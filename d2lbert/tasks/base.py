@@ -9,7 +9,7 @@ import enum
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,24 @@ class Loss(enum.Enum):
     TOKENS = "cross-entropy of the labels of tokens; target: (length,) indices, IGNORED where there is none"
     CHOICE = "cross-entropy of the text that is right, among those of an input; target: (texts,), 1 for it, else 0"
     SPAN = "mean cross-entropy of a span's first and last token; target: (2,) positions, IGNORED where there is none"
+    SOFT = "distance to a teacher's softened probabilities, and cross-entropy of the label; target: a SoftTarget"
+    LOGITS = "squared error of all logits of a text; target: (labels,), a teacher's logits"
+
+
+class SoftTarget(NamedTuple):
+    """What a teacher says of a text, and how much of it counts (:attr:`Loss.SOFT`).
+
+    Fields:
+        logits: (labels,), the teacher's.
+        label: the index of the right label, IGNORED where nobody has given one.
+        temperature: what the logits of teacher and student are divided by.
+        weight: of the teacher in the loss, from 0 to 1; the label has the rest.
+    """
+
+    logits: np.ndarray
+    label: int
+    temperature: float
+    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +89,10 @@ class Task(Protocol):
     def settle(self, model: Any, record: Mapping[str, float]) -> None:
         """Store in a trained model what its best epoch gave besides weights, such as a threshold; usually nothing."""
         return None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what, besides loss and labels, must be the same when a run is resumed, as JSON values."""
+        return {}
 
 
 def encode_texts(

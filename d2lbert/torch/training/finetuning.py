@@ -134,6 +134,7 @@ def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[
     return {
         "loss": task.loss.name,
         "labels": list(task.labels),
+        **task.identity(),
         "train": fingerprint_of_examples(train),
         "dev": fingerprint_of_examples(dev),
         "encoder": fingerprint_of_weights(getattr(model, "bert", model)),

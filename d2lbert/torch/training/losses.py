@@ -18,7 +18,7 @@ from torch.nn import functional
 from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError
 from d2lbert.storage.checkpoints import newest
-from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.tasks.base import IGNORED, Loss, SoftTarget
 
 
 def compute_loss(
@@ -39,6 +39,10 @@ def compute_loss(
         return functional.mse_loss(logits[:, 0], scores)
     if kind is Loss.CHOICE:
         return choice_loss(logits[:, 0], targets)
+    if kind is Loss.SOFT:
+        return soft_loss(logits, targets)
+    if kind is Loss.LOGITS:
+        return logit_loss(logits, torch.from_numpy(np.stack(targets)).to(logits))
     if kind is Loss.SPAN:
         return span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.TOKENS:
@@ -60,6 +64,50 @@ def choice_loss(scores: Tensor, targets: Sequence[np.ndarray]) -> Tensor:
         for group, target in zip(groups, targets, strict=True)
     ]
     return torch.stack(losses).mean()
+
+
+def soft_loss(logits: Tensor, targets: Sequence[SoftTarget]) -> Tensor:
+    """Return the mean over texts of weight * soft_divergence + (1 - weight) * cross-entropy of the label.
+
+    A text without a label has no second term.
+
+    Args:
+        logits: (N, C), the student's.
+        targets: one for each text.
+
+    Source: Hinton et al. 2015, section 2.
+    """
+    teacher = torch.from_numpy(np.stack([target.logits for target in targets])).to(logits)  # (N, C)
+    temperature, weight = logits.new_tensor([(target.temperature, target.weight) for target in targets]).T  # (N,) each
+    labels = torch.tensor([target.label for target in targets], device=logits.device)  # (N,)
+    hard = functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")  # (N,), 0 without a label
+    return (weight * soft_divergence(logits, teacher, temperature) + (1 - weight) * hard).mean()
+
+
+def soft_divergence(student: Tensor, teacher: Tensor, temperature: Tensor | float) -> Tensor:
+    """Return T^2 KL(softmax(teacher / T) || softmax(student / T)) of each text, (N,), in nats.
+
+    The gradient of the divergence alone falls with 1 / T^2. The factor T^2 keeps its size, so that the temperature can
+    be changed without a new weight. Cross-entropy with the teacher's probabilities has the same gradient; the
+    divergence is 0 where the student agrees.
+
+    Args:
+        student, teacher: logits (N, C).
+        temperature: T, one for all texts or (N,).
+
+    Source: Hinton et al. 2015, section 2.
+    """
+    T = torch.as_tensor(temperature, device=student.device, dtype=student.dtype).expand(len(student)).unsqueeze(1)
+    wanted, found = (teacher / T).log_softmax(1), (student / T).log_softmax(1)  # (N, C) each
+    return T[:, 0].square() * (wanted.exp() * (wanted - found)).sum(1)
+
+
+def logit_loss(student: Tensor, teacher: Tensor) -> Tensor:
+    """Return the mean over texts of the squared distance between the logits (N, C) of student and teacher.
+
+    Source: Ba and Caruana 2014; for BERT as the teacher Tang et al. 2019.
+    """
+    return (student - teacher).square().sum(1).mean()
 
 
 def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from torch import nn
 from d2lbert import UserError
 from d2lbert.data.batching import pack, pad
 from d2lbert.storage import checkpoints
-from d2lbert.tasks.base import IGNORED, Loss
+from d2lbert.tasks.base import IGNORED, Loss, SoftTarget
 from d2lbert.text import WordPiece
 from d2lbert.torch.runtime import to_tensors
 from d2lbert.torch.training.losses import (
@@ -22,8 +22,11 @@ from d2lbert.torch.training.losses import (
     check_weights,
     choice_loss,
     compute_loss,
+    logit_loss,
     mean_cross_entropy,
     pretraining_losses,
+    soft_divergence,
+    soft_loss,
     span_loss,
 )
 
@@ -94,6 +97,8 @@ def test_what_is_not_asked_is_left_out_of_sum_and_count() -> None:
         (Loss.LABEL, [0, 1, 4]),
         (Loss.SCORE, [0.1, 0.2, 4.0]),
         (Loss.CHOICE, [_one_hot(2, 3)]),
+        (Loss.SOFT, [SoftTarget(np.arange(5), number, 2.0, 0.5) for number in (0, 2, IGNORED)]),
+        (Loss.LOGITS, [np.arange(5)] * 3),
     ],
 )
 def test_logits_of_bfloat16_get_a_loss_of_float32(kind: Loss, targets: list) -> None:
@@ -180,3 +185,57 @@ def test_a_weight_that_is_no_number_stops_the_run(number: float, tmp_path: Path)
     for stop in (lambda: check_weights(model, 17, tmp_path), lambda: check_finite(math.nan, 17, tmp_path)):
         with pytest.raises(UserError, match=message):
             stop()
+
+
+def test_a_soft_target_by_hand() -> None:
+    """At temperature 2 the teacher says 3/4 and 1/4; the student says 1/2 at any."""
+    teacher, undecided = np.array([2 * LN3, 0.0]), torch.zeros(1, 2)
+    divergence = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    soft = SoftTarget(teacher, 1, 2.0, 1.0)
+    assert float(soft_loss(undecided, [soft])) == pytest.approx(4 * divergence)
+    assert float(soft_loss(undecided, [soft._replace(weight=0.0)])) == pytest.approx(LN2)
+    mixed = soft._replace(weight=0.25)
+    assert float(soft_loss(undecided, [mixed])) == pytest.approx(divergence + 0.75 * LN2)
+    unlabelled = mixed._replace(label=IGNORED)
+    assert float(soft_loss(undecided, [unlabelled])) == pytest.approx(divergence)
+    both = soft_loss(undecided.repeat(2, 1), [mixed, unlabelled])
+    assert float(both) == pytest.approx(divergence + 0.375 * LN2)
+    assert float(compute_loss(Loss.SOFT, undecided, [mixed], TEXTS)) == pytest.approx(divergence + 0.75 * LN2)
+
+
+def test_each_text_has_its_own_temperature_and_label() -> None:
+    student = torch.tensor([[LN3, 0.0], [0.0, LN3]])
+    targets = [SoftTarget(np.array([0.0, 1.0]), 0, 1.0, 0.5), SoftTarget(np.array([0.3, 0.1]), 0, 5.0, 0.5)]
+    apart = [float(soft_loss(student[[row]], [targets[row]])) for row in (0, 1)]
+    assert float(soft_loss(student, targets)) == pytest.approx(sum(apart) / 2)
+    assert apart[0] != pytest.approx(apart[1])
+
+
+def test_agreement_costs_nothing_at_any_temperature() -> None:
+    teacher = torch.tensor([[3.0, -1.0, 0.5]])
+    for temperature in (0.5, 1.0, 20.0):
+        assert float(soft_divergence(teacher + 7, teacher, temperature)) == pytest.approx(0, abs=1e-3)
+        assert float(soft_divergence(-teacher, teacher, temperature)) > 0.1
+
+
+def test_the_slope_of_a_soft_target_is_t_times_the_difference_of_probabilities() -> None:
+    """T^2 times (1 / T) (softmax(student / T) - softmax(teacher / T)); hot, it nears the difference of logits / C."""
+    teacher = torch.tensor([[2.0, -1.0, -1.0]])
+    student = torch.tensor([[0.5, 0.25, -0.75]], requires_grad=True)
+    for temperature in (1.0, 3.0, 1000.0):
+        (slope,) = torch.autograd.grad(soft_divergence(student, teacher, temperature).sum(), student)
+        wanted = (student / temperature).softmax(1) - (teacher / temperature).softmax(1)
+        torch.testing.assert_close(slope, temperature * wanted.detach(), atol=1e-3 if temperature > 3 else 1e-6, rtol=0)
+    torch.testing.assert_close(slope, (student - teacher).detach() / 3, atol=3e-3, rtol=0)
+
+
+def test_the_slope_of_a_soft_target_is_that_of_small_steps() -> None:
+    student = torch.randn(3, 4, dtype=torch.float64, requires_grad=True, generator=torch.Generator().manual_seed(0))
+    targets = [SoftTarget(np.array([0.1, -2, 1, number]), number, 1.0 + number, 0.3) for number in range(3)]
+    assert torch.autograd.gradcheck(lambda logits: soft_loss(logits, targets), student)
+    assert torch.autograd.gradcheck(lambda logits: logit_loss(logits, torch.ones(3, 4, dtype=torch.float64)), student)
+
+
+def test_logits_are_compared_by_their_squared_distance() -> None:
+    student, teacher = torch.tensor([[1.0, 0.0], [2.0, 2.0]]), np.array([[0.0, 2.0], [2.0, 5.0]])
+    assert float(compute_loss(Loss.LOGITS, student, list(teacher), TEXTS)) == pytest.approx((1 + 4 + 0 + 9) / 2)
