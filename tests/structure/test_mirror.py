@@ -28,6 +28,8 @@ ELSEWHERE = {
     "mxnet/decoder": ("parity/test_translation_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/encoder": ("parity/test_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/gpt": ("parity/test_gpt_editions.py", "equals its twin in outputs, gradients and files"),
+    "mxnet/heads": ("parity/test_head_editions.py", "equal their twins in logits, gradients and files"),
+    "mxnet/pretraining": ("parity/test_head_editions.py", "equals its twin in logits, gradients and files"),
     "mxnet/generation": ("parity/test_gpt_editions.py", "equals its twin in distributions"),
 }
 
