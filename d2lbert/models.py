@@ -94,7 +94,7 @@ def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:
     """
     if not pretrained:
         raise UserError(f"{folder.name} holds adapters, which are nothing but weights: leave pretrained=False out")
-    _refuse_relatives(_kind_of(encoder_folder(folder)), edition)
+    refuse_relatives(_kind_of(encoder_folder(folder)), edition)
     model = _head_class(folder, edition).from_pretrained(folder)
     return model, tokenizer_of(folder, model.config)
 
@@ -227,13 +227,13 @@ def _encoder_class(kind: str, edition: str) -> Any:
         from d2lbert.torch.relatives import encoder_class
 
         return encoder_class(kind)
-    _refuse_relatives(kind, edition)
+    refuse_relatives(kind, edition)
     from d2lbert.mxnet.bert import BertModel as MxnetBertModel
 
     return MxnetBertModel
 
 
-def _refuse_relatives(kind: str, edition: str) -> None:
+def refuse_relatives(kind: str | None, edition: str) -> None:
     """Say which encoders the MXNet edition lacks.
 
     Raises:
