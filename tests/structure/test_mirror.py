@@ -15,6 +15,7 @@ ELSEWHERE = {
     "cli": ("system/commands/test_commands.py", "run as a user runs it"),
     "commands/data": ("system/commands/test_commands.py", "run as a user runs it"),
     "commands/doctor": ("system/commands/test_doctor.py", "run as a user runs it"),
+    "commands/editions": ("system/commands/test_editions.py", "run as a user runs it"),
     "commands/export": ("system/commands/test_export.py", "run as a user runs it"),
     "commands/fill_mask": ("system/commands/test_fill_mask.py", "run as a user runs it"),
     "commands/finetune": ("system/commands/test_finetune.py", "run as a user runs it"),
