@@ -20,13 +20,12 @@ from d2lbert.text.tokenizer_json import TOKENIZER_FILE, has_word_pieces
 from d2lbert.text.vocab import check_vocabulary
 from d2lbert.weights.adapters import is_adapter_folder
 from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
+from d2lbert.weights.heads import HEADS
 from d2lbert.zoo.folders import encoder_folder, entry_folder, find_model, is_other_repository, local_folder, locate
 from d2lbert.zoo.table import CONFIGS
 
 # Kinds of models that turn one language into another, as their config.json says -> the class of its configuration.
 _TRANSLATORS: dict[str, type[TranslationConfig]] = {"transformer": TransformerConfig, "seq2seq": Seq2SeqConfig}
-# What follows the encoder's name in the names of fine-tuned models.
-_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
 
 
 def get_model(
@@ -59,7 +58,7 @@ def get_model(
 
     Raises:
         UserError: unknown name, data set or edition; weights that are not public, not available, or not those of the
-            table; a vocabulary that does not fit the weights; adapters for MXNet, or without their weights.
+            table; a vocabulary that does not fit the weights; adapters without their weights.
     """
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
@@ -91,15 +90,12 @@ def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:
     """Return the whole model of a folder of adapters, and the tokenizer of its encoder.
 
     Raises:
-        UserError: for MXNet, or without weights; the folder is damaged, or its encoder is not available.
+        UserError: without weights; the folder is damaged, or its encoder is not available, or not in this edition.
     """
-    if edition != "torch":
-        raise UserError(f"{folder.name} holds adapters, which the {edition} edition has not: use edition='torch'")
     if not pretrained:
         raise UserError(f"{folder.name} holds adapters, which are nothing but weights: leave pretrained=False out")
-    from d2lbert.torch.heads import head_class
-
-    model = head_class(folder / CONFIG_FILE).from_pretrained(folder)
+    refuse_relatives(_kind_of(encoder_folder(folder)), edition)
+    model = _head_class(folder, edition).from_pretrained(folder)
     return model, tokenizer_of(folder, model.config)
 
 
@@ -177,7 +173,7 @@ def _warn_of_head(folder: Path) -> None:
     if not isinstance(architectures, list) or len(architectures) != 1:
         return
     head = str(architectures[0])[str(architectures[0]).find("For") :]
-    if head in _HEADS:
+    if head in HEADS:
         warnings.warn(
             f"{folder} is a model of {architectures[0]}: here is its encoder alone; the whole model is "
             f"d2lbert.torch.heads.Bert{head}.from_pretrained({str(folder)!r})",
@@ -233,11 +229,31 @@ def _encoder_class(kind: str, edition: str) -> Any:
         from d2lbert.torch.relatives import encoder_class
 
         return encoder_class(kind)
-    if kind in ("albert", "distilbert", "pruned_bert"):
-        raise UserError(f"the mxnet edition has no {kind}: use edition='torch'")
+    refuse_relatives(kind, edition)
     from d2lbert.mxnet.bert import BertModel as MxnetBertModel
 
     return MxnetBertModel
+
+
+def refuse_relatives(kind: str | None, edition: str) -> None:
+    """Say which encoders the MXNet edition lacks.
+
+    Raises:
+        UserError: this is one.
+    """
+    if edition == "mxnet" and kind in ("albert", "distilbert", "pruned_bert"):
+        raise UserError(f"the mxnet edition has no {kind}: use edition='torch'")
+
+
+def _head_class(folder: Path, edition: str) -> Any:
+    """Return the class of the head that the ``config.json`` of a folder names."""
+    if edition == "torch":
+        from d2lbert.torch.heads import head_class
+
+        return head_class(folder / CONFIG_FILE)
+    from d2lbert.mxnet.heads import head_class as mxnet_head_class
+
+    return mxnet_head_class(folder / CONFIG_FILE)
 
 
 def _gpt_class(edition: str) -> Any:

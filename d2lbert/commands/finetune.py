@@ -1,6 +1,6 @@
 """The command ``d2lbert finetune``.
 
-PyTorch is imported inside the command, so that a mistake on the command line is reported at once.
+A framework is imported inside the command, so that a mistake on the command line is reported at once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from d2lbert.commands.card import CARD_FILE, Trained, model_card, typed_columns
+from d2lbert.commands.editions import Edition, EditionName, named_edition
 from d2lbert.commands.examples import Format, MaxLength, Model, Task, default_dev, train_and_dev
 from d2lbert.commands.options import options_from_settings
-from d2lbert.commands.predict import head_of, input_length
+from d2lbert.commands.predict import input_length
 from d2lbert.commands.rows import json_line, note, warn
 from d2lbert.commands.stopping import stops_after_step
 from d2lbert.config.training import Training, suited_settings
@@ -66,6 +67,7 @@ def finetune(
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", help="as --resume, with the state in this FOLDER")
     ] = None,
+    edition: EditionName = "torch",
 ) -> None:
     """Fine-tune a model on a task and keep the epoch that is best on --dev.
 
@@ -73,7 +75,8 @@ def finetune(
     README.md describes them all; d2lbert inspect FILE shows what would be read.
     """
     named_task(task)
-    _check_model(model)
+    computes = named_edition(edition)
+    _check_model(model, computes)
     with claimed(out) as folder:  # what would be refused below is refused before anything is read
         state = _state_folder(folder, checkpoint)
         _mention_old_checkpoint(state, resume or checkpoint is not None)
@@ -81,31 +84,26 @@ def finetune(
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     settings = dataclasses.replace(settings, **given)  # checked before anything is read
     task_object, train_examples, dev_examples = train_and_dev(task, train, dev, format, columns, settings.seed)
-    from d2lbert.torch.runtime import seed_everything
-    from d2lbert.torch.training.finetuning import fine_tune
-
-    encoder, tokenizer = _encoder(model)
+    encoder, tokenizer = _encoder(model, computes)
     settings = dataclasses.replace(settings, max_length=input_length(task, max_length, encoder))
     if len(given) < 3:
         suited = suited_settings(len(train_examples), encoder.config.hidden_size, settings)
         settings = dataclasses.replace(suited, **given)
         note(_summary(settings, len(train_examples)))
-    seed_everything(settings.seed)
-    trained = head_of(task)(encoder, task_object.labels)
+    computes.seed(settings.seed)
+    trained = computes.head_of(task)(encoder, task_object.labels)
     with claimed(out) as folder:
         checkpoint = state if resume or checkpoint is not None else None
         with _interruptible(checkpoint) as stopped:
             sets = train_examples, dev_examples
-            history = fine_tune(
-                trained, task_object, tokenizer, *sets, settings, checkpoint=checkpoint, stopped=stopped
-            )
+            history = computes.fine_tune(trained, task_object, tokenizer, sets, settings, checkpoint, stopped)
         options = [*(["--format", format] if format else []), *typed_columns(columns)]
         described = Trained(
             *(task, model, train, dev or default_dev(train), settings, (len(train_examples), len(dev_examples))),
             *(task_object.labels, history.best, options),
         )
         card = model_card(described, folder.name)
-        publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, card, staging))
+        publish(folder, lambda staging: _save(trained, tokenizer, history, card, staging))
         if checkpoint is not None:
             checkpoints.remove_all(checkpoint)
     score = history.shown
@@ -116,32 +114,33 @@ def finetune(
     print(json_line(history.best))
 
 
-def _check_model(model: str) -> None:
+def _check_model(model: str, edition: Edition) -> None:
     """Refuse a model that cannot be fine-tuned before anything is read or downloaded.
 
     Raises:
-        UserError: it is neither a BERT, nor a relative of one, nor an adapter; or there is none of this name.
+        UserError: it is neither a BERT, nor a relative of one, nor an adapter; or there is none of this name; or this
+            edition has no such encoder.
     """
-    from d2lbert.models import kind_of_name
+    from d2lbert.models import kind_of_name, refuse_relatives
 
-    if kind_of_name(model) not in (None, "adapter", "bert", "albert", "distilbert", "pruned_bert"):
+    kind = kind_of_name(model)
+    if kind not in (None, "adapter", "bert", "albert", "distilbert", "pruned_bert"):
         raise _no_bert(model)
+    refuse_relatives(kind, edition.name)
 
 
-def _encoder(model: str) -> tuple[Any, Tokenizer]:
+def _encoder(model: str, edition: Edition) -> tuple[Any, Tokenizer]:
     """Return the encoder to go on with, and its tokenizer.
 
     Raises:
         UserError: it is no BERT, or cannot be had.
     """
+    from d2lbert.config.bert import BertConfig
     from d2lbert.models import get_model
-    from d2lbert.torch.bert import BertModel
-    from d2lbert.torch.heads import BertWithHead
 
-    encoder, tokenizer = get_model(model)
-    if isinstance(encoder, BertWithHead):  # adapters, merged: go on from what they learned, with a new head
-        encoder = encoder.bert
-    if not isinstance(encoder, BertModel):  # of a repository of the hub, which is known only now
+    encoder, tokenizer = get_model(model, edition=edition.name)
+    encoder = getattr(encoder, "bert", encoder)  # adapters, merged: go on from what they learned, with a new head
+    if not isinstance(encoder.config, BertConfig):  # of a repository of the hub, which is known only now
         raise _no_bert(model)
     return encoder, tokenizer
 

@@ -1,6 +1,6 @@
 """The commands ``d2lbert evaluate`` and ``predict``: scores and answers of a fine-tuned model.
 
-PyTorch is imported inside the commands, so that a mistake on the command line is reported at once.
+A framework is imported inside the commands, so that a mistake on the command line is reported at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from d2lbert import data
+from d2lbert.commands.editions import Edition, EditionName, named_edition
 from d2lbert.commands.examples import Format, MaxLength, Model, Task, read_examples
 from d2lbert.commands.fill_mask import FILL_MASK, fill_mask
 from d2lbert.commands.options import options_from_settings
@@ -25,7 +26,6 @@ from d2lbert.tasks.table import NAMED, named_task
 
 if TYPE_CHECKING:
     from d2lbert.tasks.base import Task as TaskProtocol
-    from d2lbert.text import Tokenizer
 
 
 @options_from_settings({})
@@ -43,23 +43,22 @@ def evaluate(
             "--predictions", help="file for the answers; by default in the model's folder, or here for a name"
         ),
     ] = None,
+    edition: EditionName = "torch",
 ) -> None:
     """Score a fine-tuned model; the last line printed is one JSON object of metrics.
 
     Then the answer to every example is written to a file, one JSON object a line.
     """
     named_task(task)
+    computes = named_edition(edition)
     if predictions is not None and predictions.is_dir():
         raise UserError(f"--predictions {predictions} is a folder: name a file")
-    from d2lbert.torch.runtime import best_device
-    from d2lbert.torch.training.evaluation import evaluate as score
     from d2lbert.zoo.folders import local_folder
 
-    trained, tokenizer = load_trained(task, model)
+    trained, tokenizer = computes.load_trained(task, model)
     task_object, length = task_of(task, trained), input_length(task, max_length, trained)
     examples = read_examples(task, data_set, split, format, columns, task_object.labels)
-    device = best_device()
-    scores, predicted = score(trained.to(device), task_object, tokenizer, examples, length, device)
+    scores, predicted = computes.evaluate(trained, task_object, tokenizer, examples, length)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
     print(json_line({**scores, "examples": len(examples)}))
     # The folder of a model that is known by its name is not the user's to write into.
@@ -90,6 +89,7 @@ def predict(
     ] = None,
     format: Format = None,
     max_length: MaxLength = None,
+    edition: EditionName = "torch",
 ) -> None:
     """Answer for texts, in their order: one JSON object a text is printed, or all are written to --out.
 
@@ -101,7 +101,10 @@ def predict(
     The task fill_mask guesses what stands at each [MASK] of a --text: the likeliest pieces, with their probabilities.
     Its model is one that was pretrained on such gaps, with the head of that task, such as d2lbert-tiny.
     """
+    computes = named_edition(edition)
     if task == FILL_MASK:
+        if computes.name != "torch":
+            raise UserError("fill_mask is of the torch edition alone: leave --edition out")
         if pair or data_set is not None or not text:
             raise UserError("fill_mask reads one or more --text with [MASK] in it: give these, and no --pair or --data")
         return _show(lambda: fill_mask(model, text), out)
@@ -109,14 +112,15 @@ def predict(
     _check_source(text, pair, data_set)
     if data_set is None:
         named.check_texts(task, text or [], pair or [])
-    _show(lambda: _answers(task, model, text or [], pair or [], data_set, split, format, columns, max_length), out)
+    typed = (text or [], pair or [])
+    _show(lambda: _answers(computes, task, model, typed, data_set, split, format, columns, max_length), out)
 
 
 def _answers(
+    edition: Edition,
     task: str,
     model: str,
-    texts: Sequence[str],
-    pairs: Sequence[str],
+    typed: tuple[Sequence[str], Sequence[str]],
     data_set: str | None,
     split: str,
     format: str | None,
@@ -124,19 +128,16 @@ def _answers(
     max_length: int | None,
 ) -> list[dict[str, Any]]:
     """Return a row for each typed text, or for each example of --data."""
-    from d2lbert.torch.runtime import best_device
-    from d2lbert.torch.training.evaluation import predict as predict_examples
-
-    trained, tokenizer = load_trained(task, model)
-    named, length, device = named_task(task), input_length(task, max_length, trained), best_device()
+    trained, tokenizer = edition.load_trained(task, model)
+    named, length = named_task(task), input_length(task, max_length, trained)
     if data_set is None:
-        examples = named.of_texts(texts, pairs, trained.labels)
+        examples = named.of_texts(*typed, trained.labels)
     else:
         examples = read_examples(task, data_set, split, format, columns, trained.labels, labelled=False)
-    predictions = predict_examples(trained.to(device), task_of(task, trained), tokenizer, examples, length, device)
+    predictions = edition.predict(trained, task_of(task, trained), tokenizer, examples, length)
     rows = [readable_row(*both) for both in zip(examples, predictions, strict=True)]
     if data_set is None:
-        rows = [_typed_row(index, texts, pairs, named.seconds, row) for index, row in enumerate(rows)]
+        rows = [_typed_row(index, *typed, named.seconds, row) for index, row in enumerate(rows)]
     return rows
 
 
@@ -175,24 +176,6 @@ def _typed_row(
 
 def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
-
-
-def load_trained(task: str, model: str) -> tuple[Any, Tokenizer]:
-    """Load the fine-tuned model of a task, and its tokenizer.
-
-    Raises:
-        UserError: there is no such folder, or it holds no model of the task.
-    """
-    from d2lbert.deploy import exported
-
-    return exported.load_trained(model, head_of(task))
-
-
-def head_of(task: str) -> Any:
-    """Return the model class that a task trains."""
-    from d2lbert.torch import heads
-
-    return getattr(heads, named_task(task).head)
 
 
 def task_of(task: str, trained: Any) -> TaskProtocol:

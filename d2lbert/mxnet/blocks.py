@@ -75,5 +75,5 @@ def shared_names(block: gluon.Block) -> dict[str, gluon.Parameter]:
     for name, parameter in block._collect_params_with_prefix().items():
         path, _, kind = name.rpartition(".")
         if parameter.grad_req != "null" and not any(parameter is other for other in parameters.values()):
-            parameters[f"{path}.{greek.get(kind, kind)}"] = parameter
+            parameters[f"{path}.{greek.get(kind, kind)}".removeprefix(".")] = parameter
     return parameters

@@ -13,17 +13,22 @@ import numpy as np
 from torch import Tensor, nn
 
 from d2lbert.config.bert import BertConfig
-from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
 from d2lbert.storage.files import read_json
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.encoder import initialize
 from d2lbert.torch.folder import load_named, named_arrays
 from d2lbert.torch.relatives import encoder_class
-
-# The names of the outputs where the task leaves no choice.
-SPAN_LABELS = ("start", "end")
-CHOICE_LABELS = ("choice",)
+from d2lbert.weights.heads import (
+    CHOICE_LABELS,
+    SPAN_LABELS,
+    check_head,
+    check_head_is_named,
+    head_fields,
+    named_head,
+    read_label_names,
+    read_null_threshold,
+)
 
 
 class BertWithHead(nn.Module):
@@ -103,12 +108,8 @@ class BertWithHead(nn.Module):
 
     def config_fields(self) -> dict[str, Any]:
         """Return the fields of ``config.json`` besides the encoder's sizes."""
-        return {
-            "architectures": [self.bert.config.architecture.removesuffix("Model") + _head_of(type(self).__name__)],
-            "id2label": {str(index): label for index, label in enumerate(self.labels)},
-            "label2id": {label: index for index, label in enumerate(self.labels)},
-            **self._more_fields(),
-        }
+        config = self.bert.config
+        return {**head_fields(config.architecture, type(self).__name__, self.labels), **self._more_fields()}
 
     def head_names(self) -> dict[str, str]:
         """Return the table from our names of the head's parameters to those in a file."""
@@ -118,20 +119,11 @@ class BertWithHead(nn.Module):
     def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         """Return the label names in a ``config.json``, in the order of the logits.
 
-        ``transformers`` leaves them out if they are the default ones, LABEL_0 and LABEL_1. Then the size of the layer
-        in the file tells how many there are.
+        Args:
+            path: of the ``config.json``.
+            tensors: of the file of weights; the head's layer tells how many labels there are, if they have no names.
         """
-        names = _check_head(path, cls.__name__).get("id2label")
-        if names is None:
-            layer = tensors.get(f"{cls.layer_name}.weight")
-            if layer is None or layer.ndim != 2:
-                raise UserError(
-                    f"{path} names no labels (id2label): the model has no classification head; fine-tune it first"
-                )
-            return [f"LABEL_{index}" for index in range(len(layer))]
-        if not isinstance(names, dict) or set(names) != {str(index) for index in range(len(names))}:
-            raise UserError(f"{path}: id2label is no table from the numbers 0, 1, ... to label names: correct it")
-        return [str(names[str(index)]) for index in range(len(names))]
+        return read_label_names(path, cls.__name__, tensors.get(f"{cls.layer_name}.weight"))
 
     def _optional_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors that a file may lack, with the values to use instead."""
@@ -236,15 +228,12 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         from d2lbert.zoo.folders import locate
 
         model, path = super().from_pretrained(folder), locate(folder) / CONFIG_FILE
-        threshold = _content(path).get("null_threshold")
-        if not isinstance(threshold, float | int | None):
-            raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")
-        model.null_threshold = threshold
+        model.null_threshold = read_null_threshold(path)
         return model
 
     @classmethod
     def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        _check_head(path, cls.__name__)
+        check_head(path, cls.__name__)
         return list(SPAN_LABELS)
 
     def _more_fields(self) -> dict[str, object]:
@@ -268,9 +257,7 @@ class BertForMultipleChoice(_BertWithPooledHead):
 
     @classmethod
     def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        architectures = _architectures(_check_head(path, cls.__name__), path) or [""]
-        if _head_of(architectures[0]) != _head_of(cls.__name__):
-            raise UserError(f"{path} is not of a {cls.__name__}: the model has no head for choices; fine-tune it first")
+        check_head_is_named(path, cls.__name__)
         return list(CHOICE_LABELS)
 
 
@@ -289,37 +276,4 @@ def head_class(path: Path) -> type[BertWithHead]:
     Raises:
         UserError: it names none, or another.
     """
-    names = _architectures(_content(path), path)
-    if len(names) != 1 or _head_of(names[0]) not in HEADS:
-        raise UserError(
-            f"{path} names no head that is known here (architectures): name one of Bert{', Bert'.join(HEADS)}"
-        )
-    return HEADS[_head_of(names[0])]
-
-
-def _check_head(path: Path, head: str) -> dict[str, Any]:
-    """Return the content of a ``config.json``; refuse one that names another head."""
-    config = _content(path)
-    architecture = (_architectures(config, path) or [head])[0]
-    if _head_of(architecture) and _head_of(architecture) != _head_of(head):
-        expected = architecture.removesuffix(_head_of(architecture)) + _head_of(head)
-        raise UserError(f"{path} is of {architecture}, not of {expected}: use the task that it was fine-tuned for")
-    return config
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """Return the content of a ``config.json``; nothing where there is none, as beside the adapters of ``peft``."""
-    return read_json(path) if path.is_file() else {}
-
-
-def _architectures(config: Mapping[str, Any], path: Path) -> list[str]:
-    """Return the names of the classes that a ``config.json`` is of, usually one; none where it does not say."""
-    names = config.get("architectures") or []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UserError(f"{path}: architectures is {names!r}; give a list with one name, or leave it out")
-    return names
-
-
-def _head_of(architecture: str) -> str:
-    """Return what follows the encoder's name, such as ``ForTokenClassification``; "" for an encoder without a head."""
-    return architecture[architecture.find("For") :] if "For" in architecture else ""
+    return HEADS[named_head(path)]

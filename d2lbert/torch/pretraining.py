@@ -19,21 +19,10 @@ from d2lbert.outputs import PretrainingOutput, Rows
 from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.encoder import ACTIVATIONS, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
+from d2lbert.weights.bert import PRETRAINING_HEADS, with_decoder_bias
 
 if TYPE_CHECKING:
     from d2lbert.weights.header import TensorInfo
-
-# Our name on the left, Hugging Face's on the right. The decoder's weight is that of the word embeddings.
-_HEAD_NAMES = {
-    "dense.weight": "cls.predictions.transform.dense.weight",
-    "dense.bias": "cls.predictions.transform.dense.bias",
-    "norm.weight": "cls.predictions.transform.LayerNorm.weight",
-    "norm.bias": "cls.predictions.transform.LayerNorm.bias",
-    "decoder_bias": "cls.predictions.bias",
-    "next_sentence.weight": "cls.seq_relationship.weight",
-    "next_sentence.bias": "cls.seq_relationship.bias",
-}
-_DECODER_BIAS = "cls.predictions.decoder.bias"  # another name of the same tensor; a file may have either
 
 
 class BertForPretraining(HuggingFaceFolder):
@@ -100,15 +89,13 @@ class BertForPretraining(HuggingFaceFolder):
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:
         """Load NumPy tensors under Hugging Face's names; ``origin`` is named in errors."""
-        if _DECODER_BIAS in tensors:
-            tensors = {_HEAD_NAMES["decoder_bias"]: tensors[_DECODER_BIAS], **tensors}
         self.bert.load_tensors(tensors, origin)
-        load_named(self, _HEAD_NAMES, tensors, origin)
+        load_named(self, PRETRAINING_HEADS, with_decoder_bias(tensors), origin)
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the parameters as NumPy arrays under Hugging Face's names."""
         encoder = {f"bert.{name}": array for name, array in self.bert.tensors().items()}
-        return encoder | named_arrays(self, _HEAD_NAMES)
+        return encoder | named_arrays(self, PRETRAINING_HEADS)
 
     def folder_fields(self) -> dict[str, Any]:
         """Return the fields of ``config.json`` besides the sizes."""

@@ -24,15 +24,13 @@ from d2lbert.storage.files import writable_folder
 from d2lbert.text import BytePairEncoding
 from d2lbert.torch.generation import Decodable, beam_search
 from d2lbert.torch.runtime import best_device, place, seed_everything
-from d2lbert.torch.training.log import progress_bar
-from d2lbert.torch.training.losses import check_finite, check_weights
-from d2lbert.torch.training.optim import (
-    descend,
-    inverse_square_root_decay,
-    linear_warmup_and_decay,
-    scale_rates,
-)
-from d2lbert.torch.training.resuming import fingerprint_of_examples, load_checkpoint, save_checkpoint
+from d2lbert.torch.training.losses import check_weights
+from d2lbert.torch.training.optim import descend, scale_rates
+from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
+from d2lbert.training.inputs import check_finite
+from d2lbert.training.progress import progress_bar
+from d2lbert.training.run import fingerprint_of_examples
+from d2lbert.training.schedules import inverse_square_root_decay, linear_warmup_and_decay
 
 _EVALUATION_TOKENS = 4096
 _CHECKPOINTS = "checkpoints"

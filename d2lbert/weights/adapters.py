@@ -15,7 +15,7 @@ import numpy as np
 
 from d2lbert.errors import UserError
 from d2lbert.storage.files import read_json
-from d2lbert.weights.folder import canonical_name, read_tensors, write_json, write_tensors
+from d2lbert.weights.folder import canonical_name, check_tensors, read_tensors, write_json, write_tensors
 
 ADAPTER_CONFIG_FILE = "adapter_config.json"
 ADAPTER_WEIGHTS_FILE = "adapter_model.safetensors"
@@ -97,6 +97,34 @@ def read_adapters(folder: Path) -> AdapterFolder:
     tensors = read_tensors(folder, ADAPTER_WEIGHTS_FILE)
     found = {canonical_name(name.removeprefix(_PREFIX)): array for name, array in tensors.items()}
     return AdapterFolder(base, rank, float(alpha), found)
+
+
+def merge_into(tensors: Mapping[str, np.ndarray], content: AdapterFolder, origin: Path) -> dict[str, np.ndarray]:
+    """Return the tensors of an encoder with W + (alpha / r) B A in place of W wherever there is an adapter.
+
+    Args:
+        tensors: of the encoder, under Hugging Face's names.
+        content: the adapters; the head's tensors are left aside.
+        origin: their folder, for messages.
+
+    Raises:
+        UserError: there are no adapters, or one is of another encoder.
+
+    Source: Hu et al. 2022, section 4.1.
+    """
+    unknown = [name for name in content.layers if f"{name}.weight" not in tensors]
+    if unknown or not content.layers:
+        what = f"adapts {unknown[0]}, which {content.base} does not have" if unknown else "holds no adapters"
+        raise UserError(f"{origin} {what}: give the encoder that they were trained with as base_model_name_or_path")
+    rows_and_columns = {name: tensors[f"{name}.weight"].shape for name in content.layers}
+    shapes = {f"{name}.lora_A.weight": (content.rank, inputs) for name, (_, inputs) in rows_and_columns.items()}
+    shapes |= {f"{name}.lora_B.weight": (outputs, content.rank) for name, (outputs, _) in rows_and_columns.items()}
+    check_tensors(content.tensors, shapes, origin, lambda name: ".lora_" not in name)
+    merged = dict(tensors)
+    for name in content.layers:
+        down, up = content.tensors[f"{name}.lora_A.weight"], content.tensors[f"{name}.lora_B.weight"]
+        merged[f"{name}.weight"] = tensors[f"{name}.weight"] + np.float32(content.alpha / content.rank) * (up @ down)
+    return merged
 
 
 def write_adapters(

@@ -29,6 +29,24 @@ EMBEDDINGS = {
     "embeddings.norm.weight": "embeddings.LayerNorm.weight",
     "embeddings.norm.bias": "embeddings.LayerNorm.bias",
 }
+# Of the two heads of pretraining, whole names. The decoder's weight is that of the word embeddings.
+PRETRAINING_HEADS = {
+    "dense.weight": "cls.predictions.transform.dense.weight",
+    "dense.bias": "cls.predictions.transform.dense.bias",
+    "norm.weight": "cls.predictions.transform.LayerNorm.weight",
+    "norm.bias": "cls.predictions.transform.LayerNorm.bias",
+    "decoder_bias": "cls.predictions.bias",
+    "next_sentence.weight": "cls.seq_relationship.weight",
+    "next_sentence.bias": "cls.seq_relationship.bias",
+}
+_DECODER_BIAS = "cls.predictions.decoder.bias"  # another name of the same tensor; a file may have either
+
+
+def with_decoder_bias(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the tensors of a file with the decoder's bias under its first name, whichever the file has."""
+    if _DECODER_BIAS not in tensors:
+        return dict(tensors)
+    return {PRETRAINING_HEADS["decoder_bias"]: tensors[_DECODER_BIAS], **tensors}
 
 
 def bert_names(num_hidden_layers: int) -> dict[str, str]:

@@ -23,14 +23,15 @@ ORDER = {
     "plots": 4,
     "notebook": 4,
     "tasks": 5,
-    "torch": 6,
-    "mxnet": 6,
-    "models": 7,
-    "deploy": 8,
-    "commands": 9,
-    "cli": 10,
+    "training": 6,
+    "torch": 7,
+    "mxnet": 7,
+    "models": 8,
+    "deploy": 9,
+    "commands": 10,
+    "cli": 11,
 }
-NEUTRAL = [name for name, place in ORDER.items() if place < 6]
+NEUTRAL = [name for name, place in ORDER.items() if place < 7]
 FRAMEWORKS = {"torch", "mxnet"}
 
 

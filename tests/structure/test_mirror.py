@@ -15,6 +15,7 @@ ELSEWHERE = {
     "cli": ("system/commands/test_commands.py", "run as a user runs it"),
     "commands/data": ("system/commands/test_commands.py", "run as a user runs it"),
     "commands/doctor": ("system/commands/test_doctor.py", "run as a user runs it"),
+    "commands/editions": ("system/commands/test_editions.py", "run as a user runs it"),
     "commands/export": ("system/commands/test_export.py", "run as a user runs it"),
     "commands/fill_mask": ("system/commands/test_fill_mask.py", "run as a user runs it"),
     "commands/finetune": ("system/commands/test_finetune.py", "run as a user runs it"),
@@ -28,6 +29,8 @@ ELSEWHERE = {
     "mxnet/decoder": ("parity/test_translation_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/encoder": ("parity/test_editions.py", "equals its twin in outputs and gradients"),
     "mxnet/gpt": ("parity/test_gpt_editions.py", "equals its twin in outputs, gradients and files"),
+    "mxnet/heads": ("parity/test_head_editions.py", "equal their twins in logits, gradients and files"),
+    "mxnet/pretraining": ("parity/test_head_editions.py", "equals its twin in logits, gradients and files"),
     "mxnet/generation": ("parity/test_gpt_editions.py", "equals its twin in distributions"),
 }
 

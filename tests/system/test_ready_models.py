@@ -12,9 +12,11 @@ import torch
 from cli_support import complaint, run
 
 from d2lbert import UserError, data, get_model
+from d2lbert.data.batching import pack
 from d2lbert.tasks.table import named_task
 from d2lbert.torch import heads
 from d2lbert.torch.adapters import adapted_layers, load_adapters
+from d2lbert.torch.runtime import to_tensors
 from d2lbert.torch.training.evaluation import evaluate
 from d2lbert.weights.adapters import ADAPTER_WEIGHTS_FILE
 from d2lbert.zoo import describe_models, locate
@@ -111,9 +113,19 @@ def test_the_stored_score_again(real_data: Path, root: Path) -> None:
     assert abs(scores["accuracy"] - stored) < 3 * np.sqrt(stored * (1 - stored) / len(examples))
 
 
+def test_adapters_are_merged_in_mxnet(no_data: None) -> None:
+    pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
+    from d2lbert.mxnet.runtime import to_tensors as to_arrays
+
+    (one, tokenizer), (two, _) = get_model("minilm", "sst2"), get_model("minilm", "sst2", edition="mxnet")
+    assert one.labels == two.labels
+    batch = pack(tokenizer.encode_batch(["A film that nobody needs.", "Wonderful!"]))
+    with torch.no_grad():
+        expected = one(to_tensors(batch)).numpy()
+    assert np.abs(expected - two(to_arrays(batch)).asnumpy()).max() < 1e-5
+
+
 def test_what_adapters_are_not(no_data: None) -> None:
-    with pytest.raises(UserError, match=r"^minilm-sst2 holds adapters, which the mxnet edition has not"):
-        get_model("minilm", "sst2", edition="mxnet")
     with pytest.raises(UserError, match="nothing but weights: leave pretrained=False out"):
         get_model("minilm", "sst2", pretrained=False)
     assert "use the task that it was fine-tuned for" in complaint(

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from d2lbert import UserError
-from d2lbert.weights.adapters import AdapterFolder, base_of, is_adapter_folder, read_adapters, write_adapters
+from d2lbert.weights.adapters import (
+    AdapterFolder,
+    base_of,
+    is_adapter_folder,
+    merge_into,
+    read_adapters,
+    write_adapters,
+)
 
 RANDOM = np.random.default_rng(0)
 TENSORS = {
@@ -68,3 +75,27 @@ def test_a_number_too_large_for_half_precision_is_refused(tmp_path: Path) -> Non
     with np.errstate(over="ignore"), pytest.raises(UserError, match="NaN or infinity, so nothing was written"):
         write_adapters(tmp_path, AdapterFolder("x", 3, 6.0, tensors), "bert", ["classifier.weight"], None, half=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_adapter_is_added_to_its_layer_alone(folder: Path) -> None:
+    layer, other = "encoder.layer.0.output.dense.weight", "encoder.layer.1.output.dense.weight"
+    before = {layer: np.ones((4, 5), np.float32), other: np.ones((4, 5), np.float32)}
+    merged = merge_into(before, read_adapters(folder), folder)
+    down, up = (TENSORS[f"encoder.layer.0.output.dense.lora_{one}.weight"] for one in "AB")
+    expected = [[1 + 2 * sum(up[i, k] * down[k, j] for k in range(3)) for j in range(5)] for i in range(4)]
+    assert np.allclose(merged[layer], expected, atol=1e-6)
+    assert merged[layer].dtype == np.float32
+    assert merged[other] is before[other]
+    assert (before[layer] == 1).all()
+
+
+def test_adapters_of_another_encoder_are_not_merged(folder: Path) -> None:
+    content = read_adapters(folder)
+    layer = "encoder.layer.0.output.dense.weight"
+    with pytest.raises(UserError, match=r"adapts encoder\.layer\.0\.output\.dense, which some/encoder does not have"):
+        merge_into({}, content, folder)
+    with pytest.raises(UserError, match=r"has shape \(3, 5\) but the configuration asks for \(3, 6\)"):
+        merge_into({layer: np.ones((4, 6), np.float32)}, content, folder)
+    without = AdapterFolder("some/encoder", 3, 6.0, {"classifier.weight": TENSORS["classifier.weight"]})
+    with pytest.raises(UserError, match="holds no adapters"):
+        merge_into({layer: np.ones((4, 5), np.float32)}, without, folder)

@@ -23,7 +23,8 @@ from d2lbert.torch.adapters import load_adapters
 from d2lbert.torch.adapters.shared import SharedEncoder
 from d2lbert.torch.heads import BertWithHead, head_class
 from d2lbert.torch.runtime import best_device, to_tensors
-from d2lbert.torch.training.evaluation import by_text, check_lengths, check_outputs, collate
+from d2lbert.torch.training.evaluation import by_text
+from d2lbert.training.inputs import check_lengths, check_outputs, collate
 from d2lbert.weights.adapters import is_adapter_folder
 from d2lbert.weights.folder import CONFIG_FILE
 from d2lbert.zoo.folders import encoder_folder, find_model, local_folder, locate

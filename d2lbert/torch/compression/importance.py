@@ -22,8 +22,8 @@ from d2lbert.text import Tokenizer
 from d2lbert.torch.encoder import TransformerEncoderBlock
 from d2lbert.torch.heads import BertWithHead
 from d2lbert.torch.runtime import place, to_tensors
-from d2lbert.torch.training.evaluation import check_examples, check_lengths, collate
 from d2lbert.torch.training.losses import compute_loss
+from d2lbert.training.inputs import check_examples, check_lengths, collate
 
 
 def head_importance(

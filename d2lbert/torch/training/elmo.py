@@ -15,10 +15,13 @@ from d2lbert.config.settings import Settings, setting
 from d2lbert.data.elmo import SentenceBatches
 from d2lbert.torch.elmo import BidirectionalLanguageModel
 from d2lbert.torch.runtime import best_device, place
-from d2lbert.torch.training.log import progress_bar
-from d2lbert.torch.training.losses import check_finite, check_weights
-from d2lbert.torch.training.optim import descend, linear_warmup_and_decay, scale_rates
-from d2lbert.torch.training.resuming import fingerprint_of_examples, load_checkpoint, save_checkpoint
+from d2lbert.torch.training.losses import check_weights
+from d2lbert.torch.training.optim import descend, scale_rates
+from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
+from d2lbert.training.inputs import check_finite
+from d2lbert.training.progress import progress_bar
+from d2lbert.training.run import fingerprint_of_examples
+from d2lbert.training.schedules import linear_warmup_and_decay
 
 
 @dataclass(frozen=True)

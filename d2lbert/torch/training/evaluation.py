@@ -12,12 +12,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from d2lbert.data.batching import Batch, pack, pad
+from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Task
 from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.torch.runtime import place, to_tensors
 from d2lbert.torch.training.losses import by_token
+from d2lbert.training.inputs import check_examples as check_examples  # their names for others
+from d2lbert.training.inputs import check_lengths as check_lengths
+from d2lbert.training.inputs import check_outputs as check_outputs
+from d2lbert.training.inputs import collate as collate
 
 
 @torch.inference_mode()
@@ -64,20 +68,6 @@ def by_text(logits: torch.Tensor, batch: Batch) -> list[np.ndarray]:
     if logits.dim() == 2:
         return list(logits.cpu().numpy())
     return np.split(by_token(logits, batch).cpu().numpy(), np.cumsum(batch.lengths)[:-1])
-
-
-def check_outputs(inputs: Sequence[Input], outputs: Sequence[np.ndarray]) -> None:
-    """Refuse logits that are not finite: a score or a probability of them would look like an answer.
-
-    Raises:
-        UserError: there is such a logit; the message names the first example that has one, counted from 0.
-    """
-    for item, logits in zip(inputs, outputs, strict=True):
-        if not np.isfinite(logits).all():
-            raise UserError(
-                f"the model's outputs for example {item.example} are NaN or infinite and mean nothing: its training "
-                "went wrong; train it again with a lower learning rate, or use another model"
-            )
 
 
 def compute_logits(
@@ -140,38 +130,3 @@ def predict(
     check_examples(examples)
     inputs = task.inputs(examples, tokenizer, max_length)
     return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))
-
-
-def collate(encodings: Sequence[AnyEncoding], tokenizer: Tokenizer, packed: bool = True) -> Batch:
-    """Return a batch of encoded texts: packed, several texts to a row, or padded, one text to a row."""
-    pad_id = tokenizer.pad_id
-    return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)
-
-
-def check_examples(examples: Sequence[Any]) -> None:
-    """Refuse bare texts, tuples and dictionaries where examples are meant.
-
-    Raises:
-        UserError: there is one.
-    """
-    for example in examples:
-        if isinstance(example, str | bytes | tuple | list | dict):
-            raise UserError(
-                f"{str(example)[:40]!r} is a {type(example).__name__}, not an example: write one of d2lbert.data, such "
-                "as Sentence(text), Pair(first, second) or TaggedSentence(words)"
-            )
-
-
-def check_lengths(model: nn.Module, inputs: Sequence[Input]) -> None:
-    """Refuse texts that are longer than the encoder's table of positions: packed rows would index past its end.
-
-    Raises:
-        UserError: there is such a text.
-    """
-    config = getattr(model, "config", None)
-    longest = max((len(encoding) for item in inputs for encoding in item.encodings), default=0)
-    if config is not None and longest > config.max_position_embeddings:
-        positions = config.max_position_embeddings
-        raise UserError(
-            f"a text of {longest} tokens, but the model has {positions} positions: give a smaller max_length"
-        )

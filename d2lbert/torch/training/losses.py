@@ -5,7 +5,6 @@ Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all tex
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from torch.nn import functional
 
 from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError
-from d2lbert.storage.checkpoints import newest
 from d2lbert.tasks.base import IGNORED, Loss, SoftTarget
+from d2lbert.training.inputs import check_finite as check_finite  # its name for others
+from d2lbert.training.inputs import last_good, token_positions
 
 
 def compute_loss(
@@ -124,26 +124,12 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor, class_weights: Tensor | 
     return total / (count or 1)  # the mean of nothing would be NaN, and its gradient too
 
 
-def check_finite(loss: float, step: int, checkpoint: str | Path | None = None) -> None:
-    """Stop a run whose loss is NaN or infinite: every weight would become so, too.
-
-    Args:
-        step: of this loss, counted from 1.
-        checkpoint: the folder of the run's checkpoints, of which the message names the last good one.
-
-    Raises:
-        UserError: the loss is not finite.
-    """
-    if not math.isfinite(loss):
-        raise UserError(f"the loss became {loss} at step {step}: lower the learning rate{_last_good(checkpoint)}")
-
-
 def check_weights(model: nn.Module, step: int, checkpoint: str | Path | None = None) -> None:
     """Stop a run whose weights are NaN or infinite, before they are scored or saved: the last step can make them so.
 
     Args:
         step: the last one, counted from 1.
-        checkpoint: as for :func:`check_finite`.
+        checkpoint: as for :func:`~d2lbert.training.inputs.check_finite`.
 
     Raises:
         UserError: a weight is not finite.
@@ -151,13 +137,8 @@ def check_weights(model: nn.Module, step: int, checkpoint: str | Path | None = N
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
             raise UserError(
-                f"{name} became NaN or infinite at step {step}: lower the learning rate{_last_good(checkpoint)}"
+                f"{name} became NaN or infinite at step {step}: lower the learning rate{last_good(checkpoint)}"
             )
-
-
-def _last_good(checkpoint: str | Path | None) -> str:
-    path = None if checkpoint is None else newest(Path(checkpoint))
-    return "" if path is None else f"; the last good checkpoint is {path}"
 
 
 def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -193,8 +174,4 @@ def span_loss(logits: Tensor, targets: Sequence[np.ndarray], batch: Batch) -> Te
 
 def by_token(logits: Tensor, batch: Batch) -> Tensor:
     """Return the logits (T, C) of all tokens, text after text, from the rows (B, L, C) of a padded or packed batch."""
-    positions = []
-    for (row, column), length in zip(batch.starts, batch.lengths, strict=True):
-        begin = row * batch.token_ids.shape[1] + column
-        positions.append(np.arange(begin, begin + length))
-    return logits.flatten(0, 1)[torch.from_numpy(np.concatenate(positions)).to(logits.device)]
+    return logits.flatten(0, 1)[torch.from_numpy(token_positions(batch)).to(logits.device)]

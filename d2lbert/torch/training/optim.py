@@ -1,14 +1,16 @@
-"""What fine-tuning and pretraining share: parameter groups, the learning rate's schedule and BERT's first AdamW."""
+"""What fine-tuning and pretraining share: parameter groups, a step of descent and BERT's first AdamW."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from d2lbert.training.schedules import inverse_square_root_decay as inverse_square_root_decay  # its name for others
+from d2lbert.training.schedules import layer_factors
+from d2lbert.training.schedules import linear_warmup_and_decay as linear_warmup_and_decay  # its name for others
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -30,45 +32,17 @@ def layer_groups(
     ``layer_decay`` squared times that, and so on down to the embeddings (Howard and Ruder 2018). The lowest layers
     serve any task and should change least.
     """
-    depths = {name: _depth(name) for name, parameter in model.named_parameters() if parameter.requires_grad}
-    top = max((depth for depth in depths.values() if depth is not None), default=0)  # 0: the encoder is frozen
-    parameters = dict(model.named_parameters())
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    factors = layer_factors(parameters, layer_decay)
     groups = []
-    for depth in [*range(top + 1), None]:
-        members = [parameters[name] for name, own_depth in depths.items() if own_depth == depth]
-        rate = learning_rate if depth is None else learning_rate * layer_decay ** (top + 1 - depth)
+    for factor in sorted(set(factors.values())):  # of the embeddings first
+        members = [parameter for name, parameter in parameters.items() if factors[name] == factor]
         matrices = [parameter for parameter in members if parameter.dim() >= 2]
         vectors = [parameter for parameter in members if parameter.dim() < 2]
+        rate = learning_rate * factor
         groups.append({"params": matrices, "weight_decay": weight_decay, "lr": rate})
         groups.append({"params": vectors, "weight_decay": 0.0, "lr": rate})
     return [group for group in groups if group["params"]]
-
-
-def _depth(name: str) -> int | None:
-    """Return the depth of a parameter: 0 for embeddings, 1 for the first block, None above all blocks."""
-    if ".embeddings." in f".{name}":
-        return 0
-    match = re.search(r"\.blocks\.(\d+)\.", name)
-    return int(match[1]) + 1 if match else None
-
-
-def linear_warmup_and_decay(step: int, warmup_steps: int, total_steps: int) -> float:
-    """Return the factor on the learning rate at a step, counted from 0 (Devlin et al. 2019, appendix A.2).
-
-    It rises linearly to 1 at ``warmup_steps`` and falls linearly to 0 at ``total_steps``.
-    """
-    if step < warmup_steps:
-        return (step + 1) / warmup_steps
-    return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))
-
-
-def inverse_square_root_decay(step: int, warmup_steps: int) -> float:
-    """Return the factor on the learning rate at a step, counted from 0 (Vaswani et al. 2017, equation 3).
-
-    It rises linearly to 1 at the end of the warm-up, then falls with the square root of the number of steps. The
-    paper's learning rate is D^-0.5 warmup_steps^-0.5 times this factor.
-    """
-    return min((step + 1) / warmup_steps, math.sqrt(warmup_steps / (step + 1)))
 
 
 def scale_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:

@@ -34,9 +34,12 @@ from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
 from d2lbert.torch.runtime import autocast, compile_blocks, prefetch, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
-from d2lbert.torch.training.log import TrainingLog, per_second, progress_bar, show_speed
-from d2lbert.torch.training.losses import check_finite, pretraining_losses
-from d2lbert.torch.training.optim import decay_groups, linear_warmup_and_decay, scale_rates
+from d2lbert.torch.training.log import TrainingLog
+from d2lbert.torch.training.losses import pretraining_losses
+from d2lbert.torch.training.optim import decay_groups, scale_rates
+from d2lbert.training.inputs import check_finite
+from d2lbert.training.progress import per_second, progress_bar, show_speed
+from d2lbert.training.schedules import linear_warmup_and_decay
 
 CHECKPOINTS = "checkpoints"
 LOG = "log.csv"

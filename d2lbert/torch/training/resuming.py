@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from d2lbert.errors import UserError
 from d2lbert.storage import checkpoints
 from d2lbert.storage.files import read_json, write_text
+from d2lbert.training.run import check_same_run
+from d2lbert.training.run import fingerprint_of_examples as fingerprint_of_examples  # its name for others
 
 _STATE_FILE, _SETTINGS_FILE = "state.pt", "settings.json"
 
@@ -65,13 +66,7 @@ def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> Iterator[di
     if path is None:
         yield None
         return
-    before, now = read_json(path / _SETTINGS_FILE), json.loads(json.dumps(settings))
-    for name in {**before, **now}:
-        if before.get(name) != now.get(name):
-            raise UserError(
-                f"{folder} is of another run: {name} was {before.get(name)!r} and is now {now.get(name)!r}; "
-                f"give the same, or remove {folder} to start anew"
-            )
+    check_same_run(folder, read_json(path / _SETTINGS_FILE), settings)
     with checkpoints.restoring(path):
         state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
         _restore(state.pop("random"))
@@ -105,14 +100,6 @@ def _save_tensors(state: dict[str, Any], path: Path) -> None:
         if stream.error is not None:
             raise stream.error from None
         raise
-
-
-def fingerprint_of_examples(examples: Iterable[Any]) -> str:
-    """Return a short hash of examples, for ``settings``. Other examples, or another order, give another hash."""
-    digest = hashlib.sha256()
-    for example in examples:
-        digest.update(repr(example).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:16]
 
 
 def fingerprint_of_weights(module: nn.Module) -> str:

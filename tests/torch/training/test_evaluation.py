@@ -17,8 +17,6 @@ from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.training.evaluation import (
-    check_lengths,
-    collate,
     compute_logits,
     compute_outputs,
     evaluate,
@@ -158,23 +156,6 @@ def test_a_text_longer_than_the_positions_is_one_line_unless_it_is_cut() -> None
         predict(model, TASK, TOKENIZER, long)
     with pytest.warns(UserWarning, match="1 of 1 texts cut after 16 tokens"):
         assert len(predict(model, TASK, TOKENIZER, long, max_length=16)) == 1
-
-
-def test_the_longest_of_all_texts_counts_and_as_many_as_positions_are_fine() -> None:
-    model = BertForSequenceClassification(_small_encoder(), TASK.labels)
-    fits, short, long = TOKENIZER.encode_batch(["good film " * 7, "good", "good film " * 7 + "a"])
-    check_lengths(model, [Input((short, fits), None, 0)])
-    check_lengths(model, [])
-    check_lengths(FirstWord(), [Input((long,), None, 0)])  # no encoder, no limit
-    with pytest.raises(UserError, match="a text of 17 tokens, but the model has 16 positions"):
-        check_lengths(model, [Input((short,), None, 0), Input((short, long), None, 1)])
-
-
-def test_rows_hold_several_texts_or_one() -> None:
-    packed, padded = collate(_encodings(), TOKENIZER), collate(_encodings(), TOKENIZER, packed=False)
-    assert (packed.packed, padded.packed) == (True, False)
-    assert len(padded.token_ids) == 6 > len(packed.token_ids)
-    assert packed.num_tokens == padded.num_tokens == sum(len(encoding) for encoding in _encodings())
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

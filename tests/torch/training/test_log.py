@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from d2lbert import UserError
-from d2lbert.torch.training.log import TrainingLog, per_second
+from d2lbert.torch.training.log import TrainingLog
 
 COLUMNS = ["step", "loss", "dev_loss"]
 
@@ -105,9 +105,3 @@ def test_without_tensorboard_it_says_what_to_install(tmp_path: Path, monkeypatch
     with pytest.raises(UserError, match="pip install tensorboard"):
         TrainingLog(tmp_path / "log.csv", COLUMNS, 0, tmp_path / "tensorboard")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("seconds", [0.0, -7.5])
-def test_a_clock_that_stands_or_goes_back_gives_no_speed(seconds: float) -> None:
-    assert per_second(100, seconds) == 0.0
-    assert per_second(100, 4.0) == 25.0

@@ -14,9 +14,7 @@ from d2lbert.torch.training.optim import (
     UncorrectedAdamW,
     decay_groups,
     descend,
-    inverse_square_root_decay,
     layer_groups,
-    linear_warmup_and_decay,
     scale_rates,
 )
 
@@ -58,25 +56,6 @@ def test_layer_decay_by_hand() -> None:
     assert rates[id(names["bert.embeddings.norm.bias"])] == (0.125, 0.0)
     assert {group["lr"] for group in layer_groups(model, 0.01, 0.3, 1.0)} == {0.3}
     assert all(group["params"] for group in groups)
-
-
-def test_schedule_by_hand() -> None:
-    factors = [linear_warmup_and_decay(step, 2, 6) for step in range(7)]
-    assert factors == pytest.approx([0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0])
-    assert linear_warmup_and_decay(0, 0, 4) == 1.0
-    assert [linear_warmup_and_decay(step, 4, 4) for step in range(5)] == [0.25, 0.5, 0.75, 1.0, 0.0]  # warm-up alone
-    assert linear_warmup_and_decay(9, 2, 6) == 0.0  # never below
-    assert linear_warmup_and_decay(0, 0, 0) == 0.0
-
-
-def test_schedule_is_the_formula_of_the_paper() -> None:
-    warmup, size = 4000, 512
-    peak = size**-0.5 * warmup**-0.5
-    for step in (1, 100, 3999, 4000, 4001, 100_000):
-        paper = size**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        assert peak * inverse_square_root_decay(step - 1, warmup) == pytest.approx(paper)
-    factors = [inverse_square_root_decay(step, 4) for step in (0, 1, 3, 15)]
-    assert factors == pytest.approx([1 / 4, 2 / 4, 1, 1 / 2])
 
 
 def test_rates_are_scaled_from_where_they_began() -> None:

@@ -14,11 +14,9 @@ import torch
 from torch import nn
 
 from d2lbert import UserError
-from d2lbert.data import Sentence
 from d2lbert.storage import checkpoints
 from d2lbert.storage.checkpoints import DamagedCheckpointWarning
 from d2lbert.torch.training.resuming import (
-    fingerprint_of_examples,
     fingerprint_of_weights,
     load_checkpoint,
     save_checkpoint,
@@ -181,15 +179,6 @@ def test_an_error_that_is_not_of_the_disk_keeps_its_trace(tmp_path: Path) -> Non
 
     with pytest.raises(RuntimeError, match="a mistake in the program"):
         save_checkpoint(tmp_path, 1, SETTINGS, {"weights": torch.zeros(3).as_subclass(Unknown)})
-
-
-def test_other_examples_or_another_order_have_another_name() -> None:
-    one, two = Sentence("good film", "positive"), Sentence("bad film", "negative")
-    several = [[one, two], [two, one], [one], [one, two, two], [], [one, Sentence("bad film", "positive")]]
-    names = [fingerprint_of_examples(examples) for examples in several]
-    assert len(set(names)) == len(several)
-    assert fingerprint_of_examples(iter([Sentence("good film", "positive"), two])) == names[0]
-    assert {len(name) for name in names} == {16}
 
 
 def _layer(value: float = 0.0, shape: tuple[int, ...] = (2, 3), name: str = "weight") -> nn.Module:

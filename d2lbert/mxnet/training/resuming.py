@@ -1,0 +1,98 @@
+"""Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.storage.checkpoints`.
+
+Gluon writes the state of its trainer as a pickle, which may run code when it is read. Here arrays are safetensors and
+the rest is JSON. MXNet does not tell the state of its random generators, so a run sows them anew at every step
+(:func:`~d2lbert.mxnet.runtime.seed_step`), and there is nothing to store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mxnet import gluon
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from d2lbert.mxnet.blocks import shared_names
+from d2lbert.storage import checkpoints
+from d2lbert.storage.files import read_json, write_text
+from d2lbert.training.run import check_same_run
+
+_ARRAYS_FILE, _COUNTERS_FILE, _SETTINGS_FILE = "state.safetensors", "state.json", "settings.json"
+
+
+def save_checkpoint(
+    folder: str | Path,
+    step: int,
+    settings: dict[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    counters: dict[str, Any],
+    keep: int = 2,
+) -> None:
+    """Write a checkpoint.
+
+    Args:
+        folder: of all checkpoints of the run; made if it does not exist.
+        step: how far the run has come.
+        settings: what must be the same when the run is resumed, as JSON values.
+        arrays: weights and moments.
+        counters: everything else that changes, as JSON values.
+        keep: how many of the newest checkpoints to keep.
+
+    Raises:
+        UserError: the disk is full or the folder cannot be written. The older checkpoints are unchanged.
+    """
+
+    def write(target: Path) -> None:
+        try:
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, target / _ARRAYS_FILE)
+        except SafetensorError as error:
+            raise OSError(f"{error}") from None
+        write_text(target / _COUNTERS_FILE, json.dumps(counters) + "\n")
+        write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
+
+    checkpoints.save(Path(folder), step, write, keep)
+
+
+@contextlib.contextmanager
+def load_checkpoint(
+    folder: str | Path, settings: dict[str, Any]
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, Any]] | None]:
+    """Yield the arrays and the counters of the newest undamaged state; None if there is no checkpoint.
+
+    The run takes up the state inside the ``with``: what is missing there or does not fit it ends in one line.
+
+    Args:
+        folder: of all checkpoints of the run.
+        settings: as for :func:`save_checkpoint`.
+
+    Raises:
+        UserError: all checkpoints are damaged, they belong to a run with other settings or of the other edition, or the
+            state does not fit.
+    """
+    path = checkpoints.newest(Path(folder))
+    if path is None:
+        yield None
+        return
+    check_same_run(folder, read_json(path / _SETTINGS_FILE), settings)
+    with checkpoints.restoring(path):
+        try:
+            state = load_file(path / _ARRAYS_FILE), read_json(path / _COUNTERS_FILE)
+        except SafetensorError as error:
+            raise ValueError(f"{error}") from None
+        yield state
+
+
+def fingerprint_of_weights(module: gluon.Block) -> str:
+    """Return a short hash of a module's weights, for ``settings``. Any other weight gives another hash."""
+    digest = hashlib.sha256()
+    for name, parameter in shared_names(module).items():
+        digest.update(f"{name} {tuple(parameter.shape)}".encode())
+        digest.update(parameter.data().asnumpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""What the training loops of both editions share. It needs no framework."""

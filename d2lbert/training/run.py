@@ -1,0 +1,227 @@
+"""A fine-tuning run of either edition: its records, which epoch is best, and where it goes on when it was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from d2lbert.config.training import Training
+from d2lbert.errors import UserError, unknown_name
+from d2lbert.tasks.base import Input, Loss, Task
+from d2lbert.text import Tokenizer
+
+LAST = "epoch"  # what chooses the last epoch where a score would choose the best
+LOGGED = ("epoch", "loss", "seconds", "tokens_per_second")  # what a record holds before its scores
+# Tasks report these as well, but they cannot choose an epoch: the best error is the lowest, and a threshold says
+# nothing about quality.
+_NOT_SELECTABLE = ("mean_squared_error", "best_threshold")
+
+
+class History(list[dict[str, float]]):
+    """The records of a fine-tuning run, one for each epoch.
+
+    Attributes:
+        best: the record of the epoch whose weights the model keeps.
+        best_by: the name of the score that chooses it.
+    """
+
+    def __init__(self, best_by: str, records: Iterable[dict[str, float]] = ()) -> None:
+        super().__init__(records)
+        self.best_by = best_by
+
+    @property
+    def shown(self) -> str:
+        """The score to show of each epoch: the one that chooses, or the first where the last epoch is kept."""
+        return next(name for name in self[0] if name not in LOGGED) if self.best_by == LAST else self.best_by
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The last record with the highest score: of two epochs that tie, the later has learned more."""
+        return max(reversed(self), key=lambda record: record[self.best_by])
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What has been done of an epoch that is not yet over.
+
+    Fields:
+        examples, tokens: trained on.
+        loss_sum: over these examples.
+        seconds: that it took.
+    """
+
+    examples: int = 0
+    tokens: int = 0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+
+
+class BaseRun(ABC):
+    """What a run counts and keeps, whatever computes it. An edition adds its model, its optimizer and its files.
+
+    Args:
+        inputs: what the model sees of the training examples.
+        best_by: the score that chooses the best epoch.
+        checkpoint: the folder of its checkpoints, if it has any.
+
+    Attributes:
+        identity: what must be the same when the run is resumed.
+        stopped: whether the run shall end before its next step.
+    """
+
+    best_weights: Any
+
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: Tokenizer,
+        settings: Training,
+        inputs: Sequence[Input],
+        best_by: str,
+        checkpoint: str | Path | None = None,
+    ) -> None:
+        self.task, self.tokenizer, self.settings = task, tokenizer, settings
+        self.inputs, self.checkpoint = inputs, checkpoint
+        self.order = np.random.default_rng(settings.seed)
+        self.history = History(best_by)
+        self.step, self.saved = 0, 0
+        self.partial = Partial()
+        self.identity: dict[str, Any] = {}
+        self.stopped: Callable[[], bool] = lambda: False
+        self._epoch_order = self._order_state()
+
+    @abstractmethod
+    def weights(self) -> Any:
+        """Return a copy of the model's weights."""
+
+    @abstractmethod
+    def write(self) -> None:
+        """Write a checkpoint."""
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of all epochs."""
+        return self.settings.epochs * -(-len(self.inputs) // self.settings.batch_size)
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps during which the learning rate rises."""
+        return int(self.settings.warmup * self.total_steps)
+
+    @property
+    def epochs_since_best(self) -> int:
+        """The number of epochs since a score was first as good as the best: a tie is no gain."""
+        scores = [record[self.history.best_by] for record in self.history]
+        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are done, or too many of them brought nothing."""
+        impatient = 0 < self.settings.patience <= self.epochs_since_best
+        return len(self.history) >= self.settings.epochs or impatient
+
+    def finish_epoch(self, record: dict[str, float]) -> None:
+        """Keep the record, and the weights if they are the best so far."""
+        self.partial, self._epoch_order = Partial(), self._order_state()
+        self.history.append(record)
+        if self.history.best is record:
+            self.best_weights = self.weights()
+
+    def counters(self) -> dict[str, Any]:
+        """Return what changes besides weights and moments, as plain values."""
+        return {
+            "order": self._epoch_order,
+            "partial": asdict(self.partial),
+            "history": list(self.history),
+            "step": self.step,
+        }
+
+    def restore_counters(self, state: dict[str, Any]) -> None:
+        """Load what :meth:`counters` returned."""
+        self.order.bit_generator.state = json.loads(state["order"])
+        self.step = state["step"]
+        self.history = History(self.history.best_by, state["history"])
+        self.partial = Partial(**state.get("partial", {}))  # of an older version: whole epochs only
+        self._epoch_order, self.saved = state["order"], self.step
+
+    def _order_state(self) -> str:
+        """Return the state of the generator of orders, which in a checkpoint is that before the epoch under way."""
+        return json.dumps(self.order.bit_generator.state)  # its integers have 128 bits
+
+    def save(self) -> None:
+        """Write a checkpoint, if the run has a folder for them and none of this step is there."""
+        if self.checkpoint is not None and self.step > self.saved:
+            self.write()
+            self.saved = self.step
+
+    def stop_if_told(self) -> None:
+        """End the run if somebody said so, with a checkpoint of the last step.
+
+        Raises:
+            KeyboardInterrupt: somebody did.
+        """
+        if self.stopped():
+            self.save()
+            raise KeyboardInterrupt
+
+
+def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: str) -> str:
+    """Return the name of the score that chooses the best epoch: ``name`` if it is not empty, else the task's first.
+
+    By ``epoch`` the last is the best: what is scored then chooses nothing.
+
+    Which scores the task has is found by scoring logits of zeros.
+
+    Raises:
+        UserError: the task has no such score on ``dev``, or its highest value is not the best.
+    """
+    if name in _NOT_SELECTABLE:
+        raise UserError(f"best_by {name}: its highest value is not the best; choose another score")
+    count = len(task.labels)
+    zero_logits = {
+        Loss.CHOICE: lambda item: np.zeros(len(item.encodings)),
+        Loss.TOKENS: lambda item: np.zeros((len(item.encodings[0]), count)),
+        Loss.SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
+    }.get(task.loss, lambda item: np.zeros(count))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that all predictions are the same is no surprise
+        scores = task.score(dev, inputs, [zero_logits(item) for item in inputs])
+    if name and name not in (LAST, *scores):
+        raise unknown_name("score best_by", name, scores)
+    return name or next(iter(scores))
+
+
+def check_same_run(folder: str | Path, before: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Refuse to go on with a run whose settings were others.
+
+    Args:
+        folder: of its checkpoints, for the message.
+        before: its settings, as JSON values.
+        settings: those of now.
+
+    Raises:
+        UserError: they differ.
+    """
+    now = json.loads(json.dumps(settings))
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            raise UserError(
+                f"{folder} is of another run: {name} was {before.get(name)!r} and is now {now.get(name)!r}; "
+                f"give the same, or remove {folder} to start anew"
+            )
+
+
+def fingerprint_of_examples(examples: Iterable[Any]) -> str:
+    """Return a short hash of examples, for ``settings``. Other examples, or another order, give another hash."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]

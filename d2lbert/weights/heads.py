@@ -1,0 +1,129 @@
+"""What ``config.json`` says of a head: which one it is, and the names of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from d2lbert.errors import UserError
+from d2lbert.storage.files import read_json
+
+# The names of the outputs where the task leaves no choice.
+SPAN_LABELS = ("start", "end")
+CHOICE_LABELS = ("choice",)
+# What follows the encoder's name in ``architectures``.
+HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+
+
+def head_of(architecture: str) -> str:
+    """Return what follows the encoder's name, such as ``ForTokenClassification``; "" for an encoder without a head."""
+    return architecture[architecture.find("For") :] if "For" in architecture else ""
+
+
+def named_head(path: Path) -> str:
+    """Return the head that a ``config.json`` names, one of :data:`HEADS`.
+
+    Raises:
+        UserError: it names none, or another.
+    """
+    names = _architectures(_content(path), path)
+    if len(names) != 1 or head_of(names[0]) not in HEADS:
+        raise UserError(
+            f"{path} names no head that is known here (architectures): name one of Bert{', Bert'.join(HEADS)}"
+        )
+    return head_of(names[0])
+
+
+def check_head(path: Path, head: str) -> dict[str, Any]:
+    """Return the content of a ``config.json``; refuse one that names another head.
+
+    Args:
+        head: the name of a class, such as ``BertForQuestionAnswering``.
+
+    Raises:
+        UserError: it names another.
+    """
+    config = _content(path)
+    architecture = (_architectures(config, path) or [head])[0]
+    if head_of(architecture) and head_of(architecture) != head_of(head):
+        expected = architecture.removesuffix(head_of(architecture)) + head_of(head)
+        raise UserError(f"{path} is of {architecture}, not of {expected}: use the task that it was fine-tuned for")
+    return config
+
+
+def check_head_is_named(path: Path, head: str) -> None:
+    """Refuse a ``config.json`` that does not name this head of choices: it has no labels that would tell.
+
+    Raises:
+        UserError: it names another head, or none.
+    """
+    architectures = _architectures(check_head(path, head), path) or [""]
+    if head_of(architectures[0]) != head_of(head):
+        raise UserError(f"{path} is not of a {head}: the model has no head for choices; fine-tune it first")
+
+
+def read_label_names(path: Path, head: str, layer: np.ndarray | None) -> list[str]:
+    """Return the label names in a ``config.json``, in the order of the logits.
+
+    ``transformers`` leaves them out if they are the default ones, LABEL_0 and LABEL_1. Then the size of the layer in
+    the file tells how many there are.
+
+    Args:
+        head: the name of the head's class.
+        layer: the weight of its last layer, (C, D); None where the file has none.
+
+    Raises:
+        UserError: the head is another one, or there are no names, or damaged ones.
+    """
+    names = check_head(path, head).get("id2label")
+    if names is None:
+        if layer is None or layer.ndim != 2:
+            raise UserError(
+                f"{path} names no labels (id2label): the model has no classification head; fine-tune it first"
+            )
+        return [f"LABEL_{index}" for index in range(len(layer))]
+    if not isinstance(names, dict) or set(names) != {str(index) for index in range(len(names))}:
+        raise UserError(f"{path}: id2label is no table from the numbers 0, 1, ... to label names: correct it")
+    return [str(names[str(index)]) for index in range(len(names))]
+
+
+def read_null_threshold(path: Path) -> float | None:
+    """Return the threshold for "no answer" in a ``config.json``, None where it has none.
+
+    Raises:
+        UserError: it is not a number.
+    """
+    threshold = _content(path).get("null_threshold")
+    if not isinstance(threshold, float | int | None):
+        raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")
+    return threshold
+
+
+def head_fields(encoder: str, head: str, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of ``config.json`` that name a head and its labels.
+
+    Args:
+        encoder: the name of the encoder's class in ``transformers``, such as ``BertModel``.
+        head: the name of the head's class.
+    """
+    return {
+        "architectures": [encoder.removesuffix("Model") + head_of(head)],
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return the content of a ``config.json``; nothing where there is none, as beside the adapters of ``peft``."""
+    return read_json(path) if path.is_file() else {}
+
+
+def _architectures(config: Mapping[str, Any], path: Path) -> list[str]:
+    """Return the names of the classes that a ``config.json`` is of, usually one; none where it does not say."""
+    names = config.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"{path}: architectures is {names!r}; give a list with one name, or leave it out")
+    return names

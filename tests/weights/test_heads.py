@@ -1,0 +1,86 @@
+"""What config.json says of a head: read, written, and refused where it is damaged or of another head."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from d2lbert import UserError
+from d2lbert.weights.heads import (
+    HEADS,
+    check_head,
+    check_head_is_named,
+    head_fields,
+    head_of,
+    named_head,
+    read_label_names,
+    read_null_threshold,
+)
+
+
+def _config(folder: Path, **content: Any) -> Path:
+    (folder / "config.json").write_text(json.dumps(content))
+    return folder / "config.json"
+
+
+def test_the_end_of_a_name_is_the_head() -> None:
+    assert head_of("AlbertForTokenClassification") == "ForTokenClassification"
+    assert head_of("BertModel") == ""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_what_is_written_is_read(head: str, tmp_path: Path) -> None:
+    labels = ["B-x", "O", "é"]
+    path = _config(tmp_path, **head_fields("AlbertModel", f"Bert{head}", labels))
+    assert json.loads(path.read_text())["architectures"] == [f"Albert{head}"]
+    assert named_head(path) == head
+    assert read_label_names(path, f"Bert{head}", None) == labels
+    assert json.loads(path.read_text())["label2id"] == {"B-x": 0, "O": 1, "é": 2}
+
+
+@pytest.mark.parametrize("names", [[], ["BertModel"], ["BertForMaskedLM"], ["BertForTokenClassification"] * 2])
+def test_a_head_that_is_not_known_or_not_one(names: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="names no head that is known here"):
+        named_head(_config(tmp_path, architectures=names))
+
+
+def test_another_head_is_named_in_its_own_words(tmp_path: Path) -> None:
+    path = _config(tmp_path, architectures=["DistilBertForTokenClassification"])
+    with pytest.raises(UserError, match="is of DistilBertForTokenClassification, not of DistilBertForMultipleChoice"):
+        check_head(path, "BertForMultipleChoice")
+    assert check_head(path, "BertForTokenClassification")["architectures"]
+    with pytest.raises(UserError, match="give a list with one name"):
+        check_head(_config(tmp_path, architectures="BertModel"), "BertForMultipleChoice")
+
+
+def test_choices_must_be_named(tmp_path: Path) -> None:
+    check_head_is_named(_config(tmp_path, architectures=["BertForMultipleChoice"]), "BertForMultipleChoice")
+    for content in ({}, {"architectures": ["BertModel"]}):
+        with pytest.raises(UserError, match="has no head for choices; fine-tune it first"):
+            check_head_is_named(_config(tmp_path, **content), "BertForMultipleChoice")
+
+
+def test_labels_without_names_are_counted(tmp_path: Path) -> None:
+    path = _config(tmp_path)
+    assert read_label_names(path, "BertForTokenClassification", np.zeros((3, 4))) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    for layer in (None, np.zeros(3)):
+        with pytest.raises(UserError, match="names no labels"):
+            read_label_names(path, "BertForTokenClassification", layer)
+    assert read_label_names(tmp_path / "missing.json", "BertForTokenClassification", np.zeros((1, 4))) == ["LABEL_0"]
+
+
+@pytest.mark.parametrize("names", [{"1": "a"}, ["a", "b"]])
+def test_damaged_labels(names: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="id2label is no table from the numbers"):
+        read_label_names(_config(tmp_path, id2label=names), "BertForTokenClassification", None)
+
+
+def test_thresholds(tmp_path: Path) -> None:
+    assert read_null_threshold(_config(tmp_path)) is None
+    assert read_null_threshold(_config(tmp_path, null_threshold=-2.5)) == -2.5
+    with pytest.raises(UserError, match="null_threshold is 'high'; give a number, or null"):
+        read_null_threshold(_config(tmp_path, null_threshold="high"))
