@@ -183,7 +183,7 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     ),
     "pruned bert": lambda device: encoder_case(
         PrunedBertModel,
-        PrunedBertConfig(vocab_size=V, max_position_embeddings=32, heads_per_layer=(1, 2), **BLOCK),
+        PrunedBertConfig(vocab_size=V, max_position_embeddings=32, heads_per_layer=(1, 2), embedding_rank=5, **BLOCK),
         True,
         device,
     ),

@@ -1,4 +1,4 @@
-"""Smaller models: embeddings as a product, distillation, and pruning (zeros, heads and neurons removed, what they matter)."""
+"""Smaller models: embeddings as a product, distillation, and pruning: zeros, heads and neurons removed, which count."""
 
 from d2lbert.torch.compression.distillation import (
     DISTILBERT_WEIGHTS,

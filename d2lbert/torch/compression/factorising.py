@@ -69,8 +69,9 @@ def factorise_embeddings(bert: BertModel, rank: int, counts: Tensor | None = Non
     """
     if type(bert) not in (BertModel, PrunedBertModel):
         raise UserError(f"a {type(bert).__name__} cannot be factorised: its embeddings are not BERT's; give a BERT")
-    if getattr(bert.config, "embedding_rank", 0):
-        raise UserError(f"the word embeddings have {bert.config.embedding_rank} columns already: give the whole model")
+    before = getattr(bert.config, "embedding_rank", 0)
+    if before:
+        raise UserError(f"the word embeddings have {before} columns already: give the whole model")
     tensors = bert.state_dict()
     narrow, wide = best_factors(tensors.pop("embeddings.word.weight"), rank, counts)
     tensors["embeddings.word.narrow.weight"], tensors["embeddings.word.widen.weight"] = narrow, wide.T
