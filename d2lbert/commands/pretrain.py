@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from d2lbert.commands.corpus import CorpusSource
-from d2lbert.commands.editions import named_edition
+from d2lbert.commands.editions import EditionName, named_edition
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.stopping import stops_after_step
 from d2lbert.config.bert import BertConfig, preset
@@ -143,9 +143,7 @@ def pretrain(
         float, typer.Option("--initializer-range", help="deviation of the first weights; 0.08 suits tiny")
     ] = BertConfig.initializer_range,
     sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
-    edition: Annotated[
-        str, typer.Option("--edition", help="torch, or mxnet for a BERT in Apache MXNet 1.9.1")
-    ] = "torch",
+    edition: EditionName = "torch",
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)

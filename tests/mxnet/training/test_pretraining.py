@@ -95,5 +95,5 @@ def test_another_run_is_refused(shards: TokenShards, tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"precision": "bfloat16"}, {"compiled": True}, {"tensorboard": True}])
 def test_what_the_edition_lacks(change: dict[str, object]) -> None:
     refuse_settings(QUICK)
-    with pytest.raises(UserError, match="the mxnet edition has no (bfloat16|compiling|TensorBoard): leave it out"):
+    with pytest.raises(UserError, match=r"the mxnet edition has no (bfloat16|compiling|TensorBoard): leave it out"):
         refuse_settings(dataclasses.replace(QUICK, **change))  # type: ignore[arg-type]
