@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from d2lbert.commands.corpus import CorpusSource
+from d2lbert.commands.editions import EditionName, named_edition
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.stopping import stops_after_step
 from d2lbert.config.bert import BertConfig, preset
@@ -29,6 +30,7 @@ from d2lbert.storage.files import remove_unfinished, writable_folder
 from d2lbert.text import CLS, PAD, SEP
 
 if TYPE_CHECKING:
+    from d2lbert.mxnet.training.pretraining import Trainer as MxnetTrainer
     from d2lbert.torch.training.pretraining import Trainer
 
 
@@ -141,9 +143,12 @@ def pretrain(
         float, typer.Option("--initializer-range", help="deviation of the first weights; 0.08 suits tiny")
     ] = BertConfig.initializer_range,
     sharded: Annotated[bool, typer.Option("--sharded", help="under torchrun: a part of the model a process")] = False,
+    edition: EditionName = "torch",
 ) -> None:
     """Pretrain a BERT or a GPT on plain text: one paragraph a line, a blank line between documents."""
     kind = _kind(model)
+    if named_edition(edition).name == "mxnet":
+        _check_for_mxnet(model, settings, sharded)
     sizes = kind.preset(config).replace(**dict.fromkeys(kind.dropout, dropout), initializer_range=initializer_range)
     source = CorpusSource([*corpus, *(more or [])], vocab, vocab_size, cased, preparation, workers, _engine(engine))
     source.check_vocabulary()
@@ -155,20 +160,19 @@ def pretrain(
         if prepare_only:
             print(_prepared(source, out).folder)
             return
-        from d2lbert.torch.training.distributed import World
-
         examples = dataclasses.replace(examples, rates=rates, next_sentence=examples.next_sentence and kind.pairs)
         longest = getattr(sizes, kind.positions)
         if examples.max_length > longest:
             raise UserError(f"--max-length is {examples.max_length}: this model takes up to {longest} tokens")
-        world = World.init(sharded)
+        world = _world(edition, sharded)
         if world.rank == 0:
             remove_unfinished(out)
             if not source.prepared:
                 _prepared(source, out / _SHARDS)
         world.barrier()
         shards = TokenShards.open(source.paths[0] if source.prepared else out / _SHARDS)
-        _train(_trainer(shards, out, kind, sizes, examples, settings, world), resume)
+        trainer = _mxnet_trainer if edition == "mxnet" else _trainer
+        _train(trainer(shards, out, kind, sizes, examples, settings, world), resume, world.rank == 0)
         world.destroy()
 
 
@@ -212,19 +216,81 @@ def _trainer(
     from d2lbert.torch.runtime import seed_everything
     from d2lbert.torch.training.pretraining import Trainer
 
-    tokenizer = shards.tokenizer()
-    special_ids = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
     seed_everything(settings.seed)
     model_class, data_class = kind.classes()
-    model = model_class(sizes.replace(vocab_size=len(tokenizer.vocab), **special_ids)).to(world.device)
+    model = model_class(_with_vocabulary(sizes, kind, shards)).to(world.device)
+    data, dev = _batches(data_class, shards, examples, world)
+    return Trainer(model, data, dev, settings, out, world)
+
+
+def _mxnet_trainer(
+    shards: TokenShards, out: Path, kind: _Kind, sizes: Any, examples: Any, settings: Any, world: _Alone
+) -> MxnetTrainer:
+    """Return the MXNet edition's trainer with its model, data and settings."""
+    from d2lbert.data.pretraining.batches import PretrainingData
+    from d2lbert.mxnet.pretraining import BertForPretraining
+    from d2lbert.mxnet.runtime import seed_everything
+    from d2lbert.mxnet.training.pretraining import Trainer as MxnetTrainer
+
+    seed_everything(settings.seed)
+    model = BertForPretraining(_with_vocabulary(sizes, kind, shards))
+    data, dev = _batches(PretrainingData, shards, examples, world)
+    return MxnetTrainer(model, data, dev, settings, out)
+
+
+def _with_vocabulary(sizes: Any, kind: _Kind, shards: TokenShards) -> Any:
+    """Return the sizes of a model with the number of pieces of the corpus, and the ids of its special tokens."""
+    tokenizer = shards.tokenizer()
+    special_ids = {field: tokenizer.token_to_id[token] for field, token in kind.special.items()}
+    return sizes.replace(vocab_size=len(tokenizer.vocab), **special_ids)
+
+
+def _batches(data_class: Any, shards: TokenShards, examples: Any, world: Any) -> tuple[Any, Any]:
+    """Return the batches to train on, and the held-out ones, or None."""
     dev = data_class(shards, examples, "dev") if shards.names("dev") else None
     if dev is None and world.rank == 0:
         print("no held-out documents: the validation loss stays empty (see --dev-share)", file=sys.stderr)
-    return Trainer(model, data_class(shards, examples), dev, settings, out, world)
+    return data_class(shards, examples), dev
 
 
-def _train(trainer: Trainer, resume: bool) -> None:
-    if resume and trainer.resume() and trainer.world.rank == 0:
+class _Alone:
+    """One process, as the MXNet edition trains."""
+
+    rank = 0
+
+    def barrier(self) -> None:
+        """Wait for nobody."""
+
+    def destroy(self) -> None:
+        """Leave nobody."""
+
+
+def _world(edition: str, sharded: bool) -> Any:
+    """Return this process among all that train together."""
+    if edition == "mxnet":
+        return _Alone()
+    from d2lbert.torch.training.distributed import World
+
+    return World.init(sharded)
+
+
+def _check_for_mxnet(model: str, settings: Pretraining, sharded: bool) -> None:
+    """Refuse what the MXNet edition does not have, before anything is read.
+
+    Raises:
+        UserError: a GPT, several processes, or a setting is asked for.
+    """
+    from d2lbert.mxnet.training.pretraining import refuse_settings
+
+    if model != "bert":
+        raise UserError(f"the mxnet edition pretrains a BERT alone, no {model}: use the torch edition")
+    if sharded or os.environ.get("WORLD_SIZE", "1") != "1":
+        raise UserError("the mxnet edition trains in one process: leave torchrun and --sharded out")
+    refuse_settings(settings)
+
+
+def _train(trainer: Trainer | MxnetTrainer, resume: bool, first: bool) -> None:
+    if resume and trainer.resume() and first:
         print(f"going on after step {trainer.step}", file=sys.stderr)
 
     def stop() -> None:
@@ -235,9 +301,9 @@ def _train(trainer: Trainer, resume: bool) -> None:
             metrics = trainer.run()
     except KeyboardInterrupt:
         goes_on = f"goes on after step {trainer.saved}" if trainer.saved else "begins with the first step"
-        if trainer.world.rank == 0:
+        if first:
             print(f"interrupted after step {trainer.step}; --resume {goes_on}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     trainer.finish(trainer.data.shards.tokenizer())
-    if trainer.world.rank == 0:
+    if first:
         print(json.dumps(metrics))

@@ -26,7 +26,8 @@ except ImportError as error:
 from d2lbert.mxnet.bert import BertModel  # noqa: E402
 from d2lbert.mxnet.elmo import Elmo  # noqa: E402
 from d2lbert.mxnet.gpt import Gpt  # noqa: E402
+from d2lbert.mxnet.pretraining import BertForPretraining  # noqa: E402
 from d2lbert.mxnet.seq2seq import Seq2Seq  # noqa: E402
 from d2lbert.mxnet.transformer import Transformer  # noqa: E402
 
-__all__ = ["BertModel", "Elmo", "Gpt", "MxnetMissing", "Seq2Seq", "Transformer"]
+__all__ = ["BertForPretraining", "BertModel", "Elmo", "Gpt", "MxnetMissing", "Seq2Seq", "Transformer"]

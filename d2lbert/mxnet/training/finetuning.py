@@ -133,7 +133,7 @@ class Run(BaseRun):
         super().__init__(task, tokenizer, settings, inputs, best_by, checkpoint)
         self.model, self.device = model, device
         self.class_weights = label_weights(task, inputs) if settings.balanced else None
-        self.optimization = Optimization(model, settings)
+        self.optimization = Optimization.of(model, settings)
         self.best_weights = self.weights()
 
     def weights(self) -> dict[str, np.ndarray]:

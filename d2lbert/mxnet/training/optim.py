@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 from mxnet import gluon, nd, optimizer
 
@@ -11,8 +11,6 @@ from d2lbert.config.training import Training
 from d2lbert.mxnet.attention import Tensor
 from d2lbert.mxnet.blocks import shared_names
 from d2lbert.training.schedules import layer_factors
-
-_EPSILON = {True: 1e-8, False: 1e-6}  # of PyTorch's AdamW, and of BERT's own code, which does not correct
 
 
 class AdamW(optimizer.Optimizer):
@@ -26,6 +24,7 @@ class AdamW(optimizer.Optimizer):
     Args:
         learning_rate: the rate; a parameter's ``lr_mult`` multiplies it.
         wd: the decay; a parameter's ``wd_mult`` multiplies it.
+        epsilon: 1e-8 in PyTorch's AdamW, 1e-6 in BERT's own code.
         bias_correction: False for the moments as they are, as BERT was first released.
 
     Attributes:
@@ -33,11 +32,15 @@ class AdamW(optimizer.Optimizer):
     """
 
     def __init__(
-        self, learning_rate: float, wd: float = 0.01, betas: tuple[float, float] = (0.9, 0.999),
+        self,
+        learning_rate: float,
+        wd: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
         bias_correction: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(learning_rate=learning_rate, wd=wd)
-        self.betas, self.bias_correction = betas, bias_correction
+        self.betas, self.epsilon, self.bias_correction = betas, epsilon, bias_correction
         self.moments: dict[int, tuple[Tensor, Tensor]] = {}
 
     def create_state(self, index: int, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,7 +51,7 @@ class AdamW(optimizer.Optimizer):
         """Take one step with one parameter."""
         self._update_count(index)
         count = self._index_update_count[index]
-        (first, second), epsilon = self.betas, _EPSILON[self.bias_correction]
+        (first, second), epsilon = self.betas, self.epsilon
         ratio = 1.0
         if self.bias_correction:
             # Both corrections in two numbers: m' / (sqrt(v') + e) = m root / (1 - b1^t) / (sqrt(v) + e root).
@@ -63,39 +66,66 @@ class AdamW(optimizer.Optimizer):
 class Optimization:
     """Gluon's trainer over the parameters of a model, with the groups of the PyTorch edition and clipped gradients.
 
-    Weight decay is for matrices, not for biases and LayerNorm. With ``settings.layer_decay`` lower layers learn at
-    smaller rates.
+    Weight decay is for matrices, not for biases and LayerNorm.
 
     Args:
         model: with its parameters initialized.
-        settings: learning rate, decay, clipping and bias correction.
+        rate: the highest learning rate.
+        weight_decay: of matrices.
+        clip: the largest norm of the gradient; a longer gradient is scaled down to it (Pascanu et al. 2013).
+        layer_decay: factor on the rate from each layer to the one below.
+        epsilon, bias_correction: of :class:`AdamW`.
     """
 
-    def __init__(self, model: gluon.Block, settings: Training) -> None:
+    def __init__(
+        self,
+        model: gluon.Block,
+        rate: float,
+        weight_decay: float,
+        clip: float,
+        layer_decay: float = 1.0,
+        epsilon: float = 1e-8,
+        bias_correction: bool = True,
+    ) -> None:
         self.parameters = shared_names(model)
-        for name, factor in layer_factors(self.parameters, settings.layer_decay).items():
+        for name, factor in layer_factors(self.parameters, layer_decay).items():
             self.parameters[name].lr_mult = factor
             self.parameters[name].wd_mult = float(len(self.parameters[name].shape) >= 2)
-        self.rate, self.clip = settings.learning_rate, settings.clip
-        self.adam = AdamW(settings.learning_rate, settings.weight_decay, bias_correction=settings.bias_correction)
+        self.rate, self.clip = rate, clip
+        self.adam = AdamW(rate, weight_decay, epsilon=epsilon, bias_correction=bias_correction)
         # One device, so there is nothing to exchange, which a store of keys and values is for.
         self.trainer = gluon.Trainer(list(self.parameters.values()), self.adam, kvstore=None)
 
+    @classmethod
+    def of(cls, model: gluon.Block, settings: Training) -> Self:
+        """Return that of a fine-tuning run. Without bias correction epsilon is that of BERT's own code."""
+        epsilon = 1e-8 if settings.bias_correction else 1e-6
+        rates = (settings.learning_rate, settings.weight_decay, settings.clip, settings.layer_decay)
+        return cls(model, *rates, epsilon, settings.bias_correction)
+
     def descend(self, loss: Tensor, factor: float) -> float:
         """Take one step of gradient descent, and return the loss.
-
-        A parameter that the loss does not reach keeps its value: Gluon calls its gradient stale.
 
         Args:
             loss: (1,), recorded.
             factor: on the learning rate.
         """
         loss.backward()
+        self.step(factor)
+        return float(loss.asscalar())
+
+    def step(self, factor: float) -> None:
+        """Take one step with the gradients as they are.
+
+        A parameter that the loss does not reach keeps its value: Gluon calls its gradient stale.
+
+        Args:
+            factor: on the learning rate.
+        """
         gradients = [parameter.grad() for parameter in self.parameters.values()]
         gluon.utils.clip_global_norm(gradients, self.clip, check_isfinite=False)
         self.trainer.set_learning_rate(self.rate * factor)
         self.trainer.step(1, ignore_stale_grad=True)
-        return float(loss.asscalar())
 
     def moments(self) -> dict[str, Any]:
         """Return the moments as NumPy arrays: ``mean.NAME`` and ``variance.NAME`` of each parameter that has some."""

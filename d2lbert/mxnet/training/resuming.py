@@ -50,11 +50,7 @@ def save_checkpoint(
     """
 
     def write(target: Path) -> None:
-        try:
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, target / _ARRAYS_FILE)
-        except SafetensorError as error:
-            raise OSError(f"{error}") from None
-        write_text(target / _COUNTERS_FILE, json.dumps(counters) + "\n")
+        write_state(target, arrays, counters)
         write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
 
     checkpoints.save(Path(folder), step, write, keep)
@@ -82,11 +78,37 @@ def load_checkpoint(
         return
     check_same_run(folder, read_json(path / _SETTINGS_FILE), settings)
     with checkpoints.restoring(path):
-        try:
-            state = load_file(path / _ARRAYS_FILE), read_json(path / _COUNTERS_FILE)
-        except SafetensorError as error:
-            raise ValueError(f"{error}") from None
-        yield state
+        yield read_state(path)
+
+
+def write_state(folder: Path, arrays: Mapping[str, np.ndarray], counters: dict[str, Any]) -> None:
+    """Write arrays and JSON values into the folder of one checkpoint.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / _ARRAYS_FILE)
+    except SafetensorError as error:
+        raise OSError(f"{error}") from None
+    write_text(folder / _COUNTERS_FILE, json.dumps(counters, indent=1) + "\n")
+
+
+def read_state(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return what :func:`write_state` wrote.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    try:
+        return load_file(folder / _ARRAYS_FILE), read_json(folder / _COUNTERS_FILE)
+    except SafetensorError as error:
+        raise ValueError(f"{error}") from None
+
+
+def read_numbers(folder: Path) -> dict[str, Any]:
+    """Return the JSON values alone; a checkpoint of the PyTorch edition's pretraining has them, too."""
+    return read_json(folder / _COUNTERS_FILE)
 
 
 def fingerprint_of_weights(module: gluon.Block) -> str:

@@ -12,7 +12,6 @@ three numbers, and a resumed run ends with the same bits as one that was never s
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import time
@@ -30,24 +29,30 @@ from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
 from d2lbert.storage import checkpoints
 from d2lbert.storage.files import read_json, write_text
-from d2lbert.tasks.base import IGNORED
 from d2lbert.text import WordPiece
 from d2lbert.torch.runtime import autocast, compile_blocks, prefetch, to_device, to_tensors
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
-from d2lbert.torch.training.log import TrainingLog
+from d2lbert.torch.training.log import tensorboard_curves
 from d2lbert.torch.training.losses import pretraining_losses
 from d2lbert.torch.training.optim import decay_groups, scale_rates
 from d2lbert.training.inputs import check_finite
+from d2lbert.training.log import TrainingLog
+from d2lbert.training.pretraining import (
+    CHECKPOINTS,
+    LOG,
+    check_same,
+    count_targets,
+    description,
+    dev_scores,
+    log_columns,
+    loss_names,
+)
 from d2lbert.training.progress import per_second, progress_bar, show_speed
 from d2lbert.training.schedules import linear_warmup_and_decay
 
-CHECKPOINTS = "checkpoints"
-LOG = "log.csv"
 EVENTS = "tensorboard"
 _STATE_FOLDER = "state"  # weights and moments
 _NUMBERS_FILE = "state.json"
-# What may change when a run is resumed: it affects no weight.
-_MAY_CHANGE = ("tensorboard", "keep", "save_every", "log_every", "validate_every", "validation_batches")
 
 
 class Pretrainable(Protocol):
@@ -156,7 +161,7 @@ class Trainer:
                     raise KeyboardInterrupt
                 self.losses = self.train_step(batches)
                 rate = per_second(self.tokens - tokens_before, time.perf_counter() - began)
-                show_speed(bar, f"loss {self.losses[_columns(self.data.objectives)[0][0]]:.3f}", rate)
+                show_speed(bar, f"loss {self.losses[loss_names(self.data.objectives)[0]]:.3f}", rate)
                 if self._is_due(settings.save_every):
                     self.save()
                 last = self._report(log, rate) or last
@@ -188,10 +193,8 @@ class Trainer:
         """Return the log of the first process; the others write none."""
         if self.world.rank:
             return None
-        losses, accuracies = _columns(self.data.objectives)
-        scores = [*losses, *(f"dev_{name}" for name in (*losses, *accuracies))]
-        columns = ["step", "epoch", "tokens", "learning_rate", *scores, "tokens_per_second"]
-        return TrainingLog(self.out / LOG, columns, self.step, self.out / EVENTS if self.settings.tensorboard else None)
+        curves = tensorboard_curves(self.out / EVENTS, self.step) if self.settings.tensorboard else None
+        return TrainingLog(self.out / LOG, log_columns(self.data.objectives), self.step, curves)
 
     def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
         """Take one training step and return its losses.
@@ -208,7 +211,7 @@ class Trainer:
         # its own part of them. So it knows the totals by which sums must be divided, and neither the number of
         # processes nor that of batches changes what a step computes.
         step_batches = list(itertools.islice(batches, settings.accumulation))
-        counts = [_target_counts(batch) for batch, _ in step_batches]
+        counts = [count_targets(batch) for batch, _ in step_batches]
         totals = np.maximum(1, np.sum(counts, axis=0))
         factor = linear_warmup_and_decay(self.step, int(settings.warmup * settings.steps), settings.steps)
         scale_rates(self.optimizer, factor)
@@ -231,7 +234,7 @@ class Trainer:
         self.tokens += sum(batch.rows.num_tokens for batch, _ in step_batches)
         means = world.all_reduce(sums).tolist()
         check_finite(sum(means), self.step)
-        named = dict(zip(_columns(self.data.objectives)[0], means, strict=True))
+        named = dict(zip(loss_names(self.data.objectives), means, strict=True))
         return {"learning_rate": settings.learning_rate * factor, **named}
 
     def _logits_and_targets(self, batch: TrainingBatch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -255,13 +258,11 @@ class Trainer:
         totals = np.zeros(len(self.dev.objectives))
         losses, correct = np.zeros_like(totals), np.zeros_like(totals)
         for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            (logits, targets), counts = self._logits_and_targets(batch), _target_counts(batch)
+            (logits, targets), counts = self._logits_and_targets(batch), count_targets(batch)
             losses += [float(loss) for loss in pretraining_losses(logits, targets).values()] * counts
             correct += [int((logits[name].argmax(-1) == targets[name]).sum()) for name in targets]
             totals += counts
-        names = [f"dev_{name}" for kind in _columns(self.dev.objectives) for name in kind]
-        means = np.concatenate([losses, correct]) / np.maximum(1, np.tile(totals, 2))
-        return dict(zip(names, means.tolist(), strict=True))
+        return dev_scores(self.dev.objectives, losses, correct, totals)
 
     def save(self) -> None:
         """Write a checkpoint: the first process makes the folder, and each writes its part of the state into it."""
@@ -316,12 +317,7 @@ class Trainer:
             return False
         with checkpoints.restoring(folder):
             numbers = read_json(folder / _NUMBERS_FILE)
-            for name, value in self._description().items():
-                before = numbers["run"].get(name)
-                if before != value:
-                    raise UserError(
-                        f"--resume: {name} was {before} and is now {value}; give what it was, or another --out"
-                    )
+            check_same(numbers["run"], self._description())
             load_state(folder / _STATE_FOLDER, self._state(), self.world)
             self.step, self.tokens = int(numbers["step"]), int(numbers["tokens"])
             self.position = Position(*map(int, numbers["position"]))
@@ -330,11 +326,7 @@ class Trainer:
 
     def _description(self) -> dict[str, Any]:
         """Return what must be the same when a run is resumed, as it is read back from JSON."""
-        run = {name: value for name, value in dataclasses.asdict(self.settings).items() if name not in _MAY_CHANGE}
-        data = {f"data.{name}": value for name, value in dataclasses.asdict(self.data.settings).items()}
-        model = {f"model.{name}": value for name, value in dataclasses.asdict(self.model.config).items()}
-        corpus = {"corpus": self.data.shards.digest()}
-        return json.loads(json.dumps({**run, **data, **model, **corpus}))
+        return description(self.settings, self.data, self.model.config)
 
     def finish(self, tokenizer: WordPiece) -> None:
         """Write the trained model and its tokenizer into ``out``. Every process must call it."""
@@ -352,13 +344,3 @@ class Trainer:
 def _dropout_seed(seed: int, step: int, index: int) -> int:
     """Return a seed for dropout in one batch of one step; the same whichever process computes it."""
     return int(np.random.SeedSequence([seed, step, index, 1]).generate_state(1, np.uint64)[0] >> 1)
-
-
-def _target_counts(batch: TrainingBatch) -> np.ndarray:
-    """Return the number of targets of each objective."""
-    return np.array([int((targets != IGNORED).sum()) for targets in batch.targets.values()])
-
-
-def _columns(objectives: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the names of the losses and of the accuracies in the log."""
-    return [f"{name}_loss" for name in objectives], [f"{name}_accuracy" for name in objectives]

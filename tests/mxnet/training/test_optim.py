@@ -61,7 +61,7 @@ def _adam(weight: float, gradients: list[float], rate: float, decay: float, corr
 def test_steps_by_hand(corrected: bool) -> None:
     model = _Points()
     settings = Training(learning_rate=0.1, weight_decay=0.5, clip=1e6, bias_correction=corrected)
-    optimization, gradients = Optimization(model, settings), {"matrix": [], "vector": []}  # type: ignore[var-annotated]
+    optimization, gradients = Optimization.of(model, settings), {"matrix": [], "vector": []}  # type: ignore[var-annotated]
     for _ in range(3):
         before = model.values()  # the gradient of a weight is the weight
         _step(model, optimization)
@@ -74,7 +74,7 @@ def test_steps_by_hand(corrected: bool) -> None:
 def test_what_the_loss_does_not_read_stays() -> None:
     """Gluon calls its gradient stale; weight decay would change it."""
     model = _Points()
-    optimization = Optimization(model, Training(learning_rate=0.1, weight_decay=0.5))
+    optimization = Optimization.of(model, Training(learning_rate=0.1, weight_decay=0.5))
     for _ in range(3):
         _step(model, optimization)
     assert model.values()["unused"] == [3.0, 4.0]
@@ -83,7 +83,7 @@ def test_what_the_loss_does_not_read_stays() -> None:
 
 def test_long_gradients_are_clipped() -> None:
     model = _Points()
-    optimization = Optimization(model, Training(clip=0.5))
+    optimization = Optimization.of(model, Training(clip=0.5))
     _step(model, optimization)
     gradients = np.concatenate([parameter.grad().asnumpy().ravel() for parameter in (model.matrix, model.vector)])
     assert np.linalg.norm(gradients) == pytest.approx(0.5, abs=1e-5)
@@ -92,7 +92,7 @@ def test_long_gradients_are_clipped() -> None:
 
 def test_the_factor_is_on_the_first_rate() -> None:
     model = _Points()
-    optimization = Optimization(model, Training(learning_rate=0.1, weight_decay=0.0))
+    optimization = Optimization.of(model, Training(learning_rate=0.1, weight_decay=0.0))
     _step(model, optimization, 0.0)
     assert model.values()["matrix"] == [3.0, 4.0]
     _step(model, optimization, 0.5)
@@ -107,7 +107,7 @@ def test_layers_have_their_rates() -> None:
 
     model = Model()
     model.initialize()
-    Optimization(model, Training(layer_decay=0.5))
+    Optimization.of(model, Training(layer_decay=0.5))
     assert model.embeddings.weight.lr_mult == 0.5
     assert (model.classifier.weight.lr_mult, model.classifier.weight.wd_mult) == (1.0, 1.0)
     assert model.classifier.bias.wd_mult == 0.0
@@ -115,14 +115,14 @@ def test_layers_have_their_rates() -> None:
 
 def test_moments_there_and_back() -> None:
     whole = _Points()
-    optimization = Optimization(whole, Training(learning_rate=0.1))
+    optimization = Optimization.of(whole, Training(learning_rate=0.1))
     for _ in range(3):
         _step(whole, optimization)
     again, moments = _Points(), optimization.moments()
     assert sorted(moments) == ["mean.matrix", "mean.vector", "variance.matrix", "variance.vector"]
     for name, value in whole.values().items():
         getattr(again, name).set_data(nd.array(value).reshape(getattr(again, name).shape))
-    resumed = Optimization(again, Training(learning_rate=0.1))
+    resumed = Optimization.of(again, Training(learning_rate=0.1))
     resumed.restore(moments, 3)
     for _ in range(2):
         _step(whole, optimization)

@@ -11,6 +11,7 @@ from cli_support import complaint, finetune_command, run
 
 from d2lbert.commands.editions import named_edition
 from d2lbert.mxnet import MxnetMissing
+from d2lbert.mxnet.pretraining import BertForPretraining
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import (
@@ -19,6 +20,7 @@ from d2lbert.torch.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from d2lbert.torch.pretraining import BertForPretraining as TorchPretraining
 
 TYPED = {
     "classification": ("--text", "a good film"),
@@ -118,6 +120,27 @@ def test_what_the_edition_lacks_is_one_line(encoder: Path, train_file: Path, tmp
     assert not (tmp_path / "out").exists()
     fill = ("predict", "fill_mask", "--model", encoder, "--text", "a [MASK]", "--edition", "mxnet")
     assert "fill_mask is of the torch edition alone" in complaint(*fill)
+
+
+def test_pretraining_gives_a_folder_for_both(tmp_path: Path) -> None:
+    sentence = "The river runs to the sea. A boat lies at the bank. They waited for the tide.\n"
+    words = ("river", "road", "wind", "path", "train", "stream")
+    (tmp_path / "corpus.txt").write_text("\n".join(sentence.replace("river", word) for word in words))
+    command = ("pretrain", "--corpus", tmp_path / "corpus.txt", "--vocab-size", "300", "--steps", "2")
+    out = tmp_path / "out"
+    small = ("--dev-share", "0", "--max-length", "24", "--batch-size", "4", "--out", out, "--edition", "mxnet")
+    result = run(*command, *small)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout.splitlines()[-1])["step"] == 2
+    tensors = TorchPretraining.from_pretrained(out).tensors()
+    checkpoint = BertForPretraining.from_pretrained(out / "checkpoints" / "checkpoint-00000002").tensors()
+    assert all(np.array_equal(array, tensors[name]) for name, array in checkpoint.items())
+    for more, message in (
+        (("--model", "gpt"), "the mxnet edition pretrains a BERT alone, no gpt"),
+        (("--sharded",), "the mxnet edition trains in one process"),
+        (("--compile",), "the mxnet edition has no compiling"),
+    ):
+        assert message in complaint(*command, *small, *more)
 
 
 def test_a_graph_is_not_for_mxnet(encoder: Path, tmp_path: Path) -> None:
