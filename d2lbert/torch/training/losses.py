@@ -78,7 +78,8 @@ def soft_loss(logits: Tensor, targets: Sequence[SoftTarget]) -> Tensor:
     Source: Hinton et al. 2015, section 2.
     """
     teacher = torch.from_numpy(np.stack([target.logits for target in targets])).to(logits)  # (N, C)
-    temperature, weight = logits.new_tensor([(target.temperature, target.weight) for target in targets]).T  # (N,) each
+    settings = torch.tensor([(target.temperature, target.weight) for target in targets])
+    temperature, weight = settings.to(logits).T  # (N,) each
     labels = torch.tensor([target.label for target in targets], device=logits.device)  # (N,)
     hard = functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")  # (N,), 0 without a label
     return (weight * soft_divergence(logits, teacher, temperature) + (1 - weight) * hard).mean()
