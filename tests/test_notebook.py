@@ -103,7 +103,9 @@ def test_the_ledger_grows_and_marks_what_is_new(tmp_path: Path, monkeypatch: pyt
     assert rows[1][1:] == ["22.7", "90.9", "", "", "88.5", "", " |"]
     assert rows[2][3] == "**41, 51**"
     assert "P, 2 of 4 cores; nothing else ran. " in lines[-1]
-    assert "**student: w**" in notebook.ledger("b").data
+    second = notebook.ledger("b").data
+    assert "**student: w**" in second
+    assert "****" not in second  # what was not measured stays empty
 
 
 def test_a_provisional_ledger_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
