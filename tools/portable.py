@@ -32,8 +32,10 @@ _PIECES = re.compile(
 _BOX = re.compile(r"^:::\{(?P<kind>[\w-]+)\}[ ]*(?P<title>.*)\n(?P<body>(?:.*\n)*?):::[ \t]*$", flags=re.MULTILINE)
 _OPTION = re.compile(r"^:\w+:.*\n", flags=re.MULTILINE)
 _BAND = "How this page was run"
-# What Jupyter and Colab fold, by the tag that folds it on the site.
+# What Jupyter and Colab fold, by the tag that folds it on the site; the first tag of a cell that stands here counts.
+# What the first cell of code says must be seen.
 _FOLDS: dict[str, dict[str, Any]] = {
+    "colab": {"jupyter": {"source_hidden": True}, "cellView": "form"},
     "hide-input": {"jupyter": {"source_hidden": True}, "cellView": "form"},
     "hide-cell": {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "cellView": "form"},
 }

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from addresses import Addresses, read_addresses
 from colab_cell import SOURCE
+from publish_notebooks import ALL
 
 BOOK = Addresses("https://git.example/a/b", "notes", "https://book.example/b/", "https://colab.example")
 PAGE = Path("chapters/bert/bert.ipynb")
@@ -17,6 +18,12 @@ def test_the_repository_has_one_address(root: Path) -> None:
     repository = read_addresses(root).repository
     assert f"git+{repository}" in SOURCE
     assert yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))["repository-code"] == repository
+
+
+def test_the_front_page_leads_to_the_branch_of_the_notebooks(root: Path) -> None:
+    found = read_addresses(root)
+    assert f"({found.repository}/tree/{found.branch})" in (root / "index.md").read_text(encoding="utf-8")
+    assert f'href="notebooks/{ALL}.zip"' in (root / "index.md").read_text(encoding="utf-8")
 
 
 def test_addresses_end_as_they_are_joined(root: Path) -> None:

@@ -49,13 +49,10 @@ def chapter(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
         new_code_cell(SOURCE, metadata={"tags": TAGS}),
         new_code_cell("seed = 0", metadata={"tags": ["parameters"]}),
     ]
-    made = new_notebook(
-        cells=[*first, *map(nbformat.from_dict, cells)],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-    )
-    for number, cell in enumerate(made.cells):
+    copies = [nbformat.from_dict(cell) for cell in (*first, *cells)]
+    for number, cell in enumerate(copies):
         cell.id = f"cell-{number}"
-    return made
+    return new_notebook(cells=copies, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
 
 
 def executed(notebook: nbformat.NotebookNode, **numbers: str) -> nbformat.NotebookNode:

@@ -129,6 +129,7 @@ def test_a_notebook_says_where_it_is_from_and_what_it_cites(works: Bibliography)
     assert "commit [abcdef1](https://git.example/a/b/commit/abcdef1)" in header
     assert all(line.startswith(">") for line in header.splitlines())
     assert made.cells[3].outputs == [], "a glued value is no output for readers"
+    assert made.cells[2].metadata["jupyter"] == {"source_hidden": True}, "what the first cell says is seen"
     assert made.cells[4].metadata == {"jupyter": {"source_hidden": True}, "cellView": "form", "tags": ["hide-input"]}
     assert made.cells[4].outputs[0].data["text/markdown"] == "[a](https://book.example/b/chapters/bert/elmo.html)"
     heading, _, *listed = made.cells[-1].source.splitlines()

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from addresses import read_addresses
 from browser import DESKTOP, PHONE, inspect, served
 from fontTools.ttLib import TTFont
 from reading import SIZES, THEMES, icons, serious, show, too_wide, transferred, unreachable
@@ -105,11 +106,24 @@ def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
 
 
 def test_chapters_can_be_opened_on_colab_and_binder(site: Path) -> None:
+    """The buttons lead to notebooks without markup of the site, and to files that are published."""
+    branch = read_addresses(ROOT).branch
     for path in (ROOT / "chapters").rglob("*.ipynb"):
         name = path.relative_to(ROOT)
         page = (site / name.with_suffix(".html")).read_text(encoding="utf-8")
-        assert f"https://colab.research.google.com/github/d2lbert/d2lbert/blob/main/{name}" in page
-        assert re.search(rf"https://mybinder\.org/v2/gh/d2lbert/d2lbert/main\?[^\"]*{re.escape(str(name))}", page)
+        assert f"https://colab.research.google.com/github/d2lbert/d2lbert/blob/{branch}/{name}" in page
+        assert re.search(rf"https://mybinder\.org/v2/gh/d2lbert/d2lbert/{branch}\?[^\"]*{re.escape(str(name))}", page)
+        assert (ROOT / "_build" / "notebooks" / name).is_file()
+
+
+def test_downloads_read_without_the_site(site: Path) -> None:
+    for path in (ROOT / "chapters").rglob("*.ipynb"):
+        name = path.relative_to(ROOT)
+        page = (site / name.with_suffix(".html")).read_text(encoding="utf-8")
+        download = next(target for target in re.findall(r'href="([^"]+\.ipynb)"', page) if "_sources" in target)
+        given = (site / name.parent / download).resolve()
+        assert given.read_bytes() == (ROOT / "_build" / "notebooks" / name).read_bytes()
+    assert len(list((site / "notebooks").glob("*.zip"))) > 1
 
 
 def test_search_finds_a_word(driver: webdriver.Chrome, site: Path) -> None:
