@@ -5,8 +5,9 @@ import { budget } from "./numbers.js";
 
 const BIG = 1e9;
 
-/** A number with three digits that count, and no power of ten. */
+/** A number with three digits that count, and no power of ten; a whole one without decimals. */
 function readable(number) {
+  if (Math.abs(number - Math.round(number)) < 1e-9) return Math.round(number).toLocaleString("en-US");
   if (number >= 100) return Math.round(number).toLocaleString("en-US");
   return number >= 10 ? fixed(number, 1) : fixed(number, 2);
 }
