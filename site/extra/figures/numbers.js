@@ -201,3 +201,16 @@ export function beamSearch(next, k, end, longest, alpha) {
   }
   return { best, steps };
 }
+
+/**
+ * What a training run takes: bytes at each worker, operations, hours and money. `model` has its number of parameters, the
+ * bytes of a block's weights and those that one row's forward pass keeps; sending is left out.
+ */
+export function budget(model, { rows, workers, sharded, tokens, peak, utilisation, price }) {
+  const whole = 16 * model.parameters;
+  const state = sharded && workers > 1 ? whole / workers + model.block : whole;
+  const activations = rows * model.activations;
+  const operations = 6 * model.parameters * tokens;
+  const hours = operations / (workers * utilisation * peak) / 3600;
+  return { state, activations, memory: state + activations, operations, hours, dollars: hours * workers * price };
+}
