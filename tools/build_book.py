@@ -73,6 +73,7 @@ def build_site(runs: list[Run]) -> int:
         return status
     shutil.rmtree(BUILD / "html", ignore_errors=True)
     shutil.copytree(source / "_build" / "html", BUILD / "html")
+    (BUILD / "html" / ".nojekyll").touch()  # without it GitHub leaves out _static where a branch is the site
     return 0
 
 
