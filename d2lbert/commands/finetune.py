@@ -33,6 +33,7 @@ from d2lbert.tasks.table import named_task
 
 if TYPE_CHECKING:
     from d2lbert.text import Tokenizer
+    from d2lbert.torch.training.finetuning import History
 
 _SUITED = "by default what suits the number of examples"
 
@@ -108,12 +109,17 @@ def finetune(
         publish(folder, lambda staging: _save(trained.cpu(), tokenizer, history, card, staging))
         if checkpoint is not None:
             checkpoints.remove_all(checkpoint)
-    score = history.shown
-    for record in history:
-        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
+    _report(history)
     if complaint := complaint_at_chance(task_object, dev_examples, history.best):
         warn(complaint)
     print(json_line(history.best))
+
+
+def _report(history: History) -> None:
+    """Print a line for each epoch."""
+    score = history.shown
+    for record in history:
+        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
 
 
 def _check_model(model: str) -> None:

@@ -50,7 +50,6 @@ QUERIES = {
     "GLUE": "finetuning/glue",
     "softmax": "attention/attention",
     "pruning": "compression/pruning",
-    "your own data": "start/your_data",
 }
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 
