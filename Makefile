@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book colab notebooks-branch test quick check test-device gpu notebooks bench glue soak mutants clean
+.PHONY: book colab notebooks-branch test quick check lowest newest dist test-device gpu notebooks bench glue soak mutants clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -27,6 +27,17 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -m pytest -q tests/structure
+
+lowest:  ## the quick tests with the lowest versions that pyproject.toml allows, in an environment of their own
+	PYTHON="$(PYTHON)" bash tools/versions.sh lowest
+
+newest:  ## the same with the newest versions there are
+	PYTHON="$(PYTHON)" bash tools/versions.sh newest
+
+dist: .venv/ready  ## the archives of a release, in dist/
+	rm -rf dist
+	$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(RUN) -c "from setuptools import build_meta; build_meta.build_sdist('dist')"
 
 test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator: what forgets to move a tensor fails without a GPU
 	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_models.py tests/pretend/check_loops.py

@@ -68,6 +68,7 @@ def build_site(runs: list[Run]) -> int:
     if complete:
         for run in runs:  # what the button for downloads gives
             shutil.copy2(BUILD / "notebooks" / run.path, BUILD / "html" / "_sources" / run.path)
+    (BUILD / "html" / ".nojekyll").touch()  # without it GitHub leaves out _static where a branch is the site
     return 0
 
 

@@ -2,7 +2,8 @@
 
     python tools/lowest.py > lowest.txt
 
-``make lowest`` installs exactly these and runs the quick tests there, so a bound that is too low is seen.
+``make lowest`` (``tools/versions.sh``) installs exactly these and runs the quick tests there, so that a bound that is
+too low is seen.
 """
 
 from __future__ import annotations

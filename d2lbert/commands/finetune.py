@@ -34,6 +34,7 @@ from d2lbert.tasks.table import named_task
 
 if TYPE_CHECKING:
     from d2lbert.text import Tokenizer
+    from d2lbert.torch.training.finetuning import History
 
 _SUITED = "by default what suits the number of examples"
 
@@ -97,7 +98,8 @@ def finetune(
         with _interruptible(checkpoint) as stopped:
             sets = train_examples, dev_examples
             history = computes.fine_tune(trained, task_object, tokenizer, sets, settings, checkpoint, stopped)
-        options = [*(["--format", format] if format else []), *typed_columns(columns)]
+        chosen_edition = [] if computes.name == "torch" else ["--edition", computes.name]
+        options = [*(["--format", format] if format else []), *typed_columns(columns), *chosen_edition]
         described = Trained(
             *(task, model, train, dev or default_dev(train), settings, (len(train_examples), len(dev_examples))),
             *(task_object.labels, history.best, options),
@@ -106,12 +108,17 @@ def finetune(
         publish(folder, lambda staging: _save(trained, tokenizer, history, card, staging))
         if checkpoint is not None:
             checkpoints.remove_all(checkpoint)
-    score = history.shown
-    for record in history:
-        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
+    _report(history)
     if complaint := complaint_at_chance(task_object, dev_examples, history.best):
         warn(complaint)
     print(json_line(history.best))
+
+
+def _report(history: History) -> None:
+    """Print a line for each epoch."""
+    score = history.shown
+    for record in history:
+        print(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {score} {record[score]:.4f}")
 
 
 def _check_model(model: str, edition: Edition) -> None:

@@ -19,3 +19,13 @@ def test_the_build_reads_the_version_from_the_package(root: Path) -> None:
 def test_the_citation_has_the_version_of_the_package(root: Path) -> None:
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [d2lbert.__version__]
+
+
+def test_the_front_page_says_how_to_cite_this_version(root: Path) -> None:
+    cite = (root / "index.md").read_text(encoding="utf-8").split("## How to cite")[1]
+    citation = (root / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"Version {d2lbert.__version__}." in cite
+    for field in ("title", "repository-code"):
+        said = re.findall(rf'^{field}: "?(.+?)"?$', citation, re.MULTILINE)
+        assert said
+        assert said[0] in cite

@@ -24,6 +24,35 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from d2lbert import plots
 
 ROOT = Path(__file__).resolve().parents[3]
+# What a reader types, and the page that explains it: the first that the search finds.
+QUERIES = {
+    "positional encoding": "attention/self_attention",
+    "NSP": "pretraining/data",
+    "how to cite": "index",
+    "WordPiece": "representations/tokenization",
+    "byte pair encoding": "representations/tokenization",
+    "BPE": "representations/tokenization",
+    "attention mask": "attention/attention",
+    "beam search": "seq2seq/seq2seq",
+    "LayerNorm": "transformer/transformer",
+    "fine-tuning": "finetuning/classification",
+    "LoRA": "finetuning/adapters",
+    "masked language model": "bert/bert",
+    "next sentence prediction": "pretraining/data",
+    "named entity recognition": "finetuning/tagging",
+    "question answering": "finetuning/question_answering",
+    "quantization": "compression/quantization",
+    "ONNX": "deployment/export",
+    "SageMaker": "deployment/sagemaker",
+    "word2vec": "representations/word_vectors",
+    "GloVe": "representations/word_vectors",
+    "BLEU": "transformer/translation",
+    "perplexity": "seq2seq/seq2seq",
+    "teacher forcing": "transformer/decoder",
+    "GLUE": "finetuning/glue",
+    "softmax": "attention/attention",
+    "pruning": "compression/pruning",
+}
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 
 pytestmark = pytest.mark.browser
@@ -133,6 +162,17 @@ def test_search_finds_a_word(driver: webdriver.Chrome, site: Path) -> None:
             lambda page: page.find_elements(By.CSS_SELECTOR, "#search-results li a")
         )
         assert len(results) >= 2
+
+
+def test_search_finds_the_right_page_first(driver: webdriver.Chrome, site: Path) -> None:
+    """By the page's own search, which the results are sorted by, the best last."""
+    script = "return Search._performSearch(...Search._parseQuery(arguments[0])).at(-1)?.[0]"
+    with served(site) as address:
+        driver.get(f"{address}/search.html?q=attention")
+        WebDriverWait(driver, 30).until(lambda page: page.find_elements(By.CSS_SELECTOR, "#search-results li a"))
+        found = {query: driver.execute_script(script, query) for query in QUERIES}
+    wanted = {query: name if name == "index" else f"chapters/{name}" for query, name in QUERIES.items()}
+    assert {query: name for query, name in found.items() if name != wanted[query]} == {}
 
 
 def test_dark_mode_can_be_chosen(driver: webdriver.Chrome, site: Path) -> None:

@@ -1,4 +1,4 @@
-"""The extensions of the site, without building it: labels of citations, scripts, pictures and fonts of a page."""
+"""The extensions of the site, without building it: citations, index, scripts, pictures and fonts of a page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pydata_sphinx_theme
 import pytest
 from author_year import AuthorYearLabels, BookStyle
 from fontTools.ttLib import TTFont
+from glossary_index import terms
 from light_pages import lighten, used_icons, with_picture_files, without_unused_scripts
 from matplotlib import pyplot as plt
 from pybtex.database import parse_string
@@ -89,3 +90,14 @@ def test_fonts_keep_the_icons_that_are_used_and_lightening_twice_changes_nothing
 def test_icons_by_name_by_code_and_as_a_sign() -> None:
     names = '.fa-moon:before{content:"\\f186"}.fa-a:before,.fa-b:before{content:"\\f001"}'
     assert used_icons(names, ["<i class='fa-solid fa-b'>", '{content:"\\f0f3"}', "\uf06a"]) == {0xF001, 0xF0F3, 0xF06A}
+
+
+def test_the_terms_of_the_glossary_belong_to_the_sections_that_explain_them(root: Path) -> None:
+    found = terms((root / "chapters" / "start" / "glossary.md").read_text(encoding="utf-8"))
+    assert ("adapter", "mathematics") in found["chapters/finetuning/adapters"]
+    assert ("LoRA", "mathematics") in found["chapters/finetuning/adapters"]
+    assert {"next-sentence prediction", "next sentence prediction", "NSP"} <= {
+        name for name, _ in found["chapters/pretraining/data"]
+    }
+    assert ("head of a model", "mathematics") in found["chapters/finetuning/classification"]
+    assert all((root / f"{document}.ipynb").is_file() for document in found)
