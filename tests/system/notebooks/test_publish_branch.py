@@ -48,9 +48,12 @@ def test_the_branch_holds_the_folder_without_zips(repository: Path) -> None:
     assert git(repository, "rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
-def test_the_same_again_makes_no_commit_and_news_replace_the_old(repository: Path) -> None:
+def test_the_same_again_makes_no_commit_and_news_replace_the_old(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     built = repository / "_build" / "notebooks"
     first = publish_branch(repository, built, "notebooks")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2001-02-03T04:05:06Z")  # another commit would have another name
     assert publish_branch(repository, built, "notebooks") == first
     (built / "chapters" / "a" / "b.ipynb").write_text("new")
     second = publish_branch(repository, built, "notebooks")
