@@ -43,7 +43,7 @@ BEAM = {
     "widest": 4,
     "models": [
         {"name": "toy", "next": logs(LANGUAGE | LAST), "joint": " ", "end": "[EOS]", "longest": 3},
-        {"name": "chain", "next": chain(0), "joint": "-", "end": "E", "longest": 4, "names": {"a": "x"}},
+        {"name": "chain", "next": chain(0), "joint": "+", "end": "E", "longest": 4, "names": {"a": "x"}},
     ],
 }
 
@@ -91,12 +91,10 @@ def test_texts_are_put_in_one_by_one(packing: FigurePage) -> None:
         assert packing.numbers()[4] == pytest.approx(100 * (1 - sum(LENGTHS[:placed]) / (8 * len(rows))), abs=0.06)
         if placed < len(LENGTHS):
             packing.press("Next text")
-    packing.choose("order", "the longest first")
-    packing.press("All texts")
+    packing.choose("order", "the longest first")  # all texts are in
     rows = first_fit(sorted(LENGTHS, reverse=True), 8)
     assert packing.rows()[0][1] == str(len(rows))
     packing.choose("texts", "ones")
-    packing.press("All texts")
     packing.press("Back")
     assert packing.numbers()[:2] == [9, 10]
 
@@ -128,5 +126,5 @@ def test_names_stand_for_tokens_and_the_penalty_counts(beam: FigurePage) -> None
     beam.keys(beam.labelled("beginnings kept"), Keys.END)
     beam.keys(beam.labelled("length penalty"), Keys.END)
     score, tokens = searched(chain(0), 4, "E", 4, 2.0)
-    text = "-".join("x" if token == "a" else token for token in tokens)
+    text = "+".join("x" if token == "a" else token for token in tokens)
     assert f"“{text}” with the score {score:.3f}".replace("-", "−") in beam.said
