@@ -64,13 +64,13 @@ def cased_wordpiece(vocabulary_file: Path) -> WordPiece:
 
 
 @pytest.fixture(scope="session")
-def reference(wordpiece: WordPiece) -> BertTokenizerFast:
-    return BertTokenizerFast(vocab=dict(wordpiece.token_to_id))
+def reference(vocabulary_file: Path) -> BertTokenizerFast:
+    return BertTokenizerFast.from_pretrained(vocabulary_file.parent)
 
 
 @pytest.fixture(scope="session")
-def cased_reference(wordpiece: WordPiece) -> BertTokenizerFast:
-    return BertTokenizerFast(vocab=dict(wordpiece.token_to_id), do_lower_case=False)
+def cased_reference(vocabulary_file: Path) -> BertTokenizerFast:
+    return BertTokenizerFast.from_pretrained(vocabulary_file.parent, do_lower_case=False)
 
 
 @pytest.fixture(scope="session")

@@ -60,8 +60,8 @@ BUGS: dict[str, tuple[object, str, object]] = {
     "old punctuation forgotten": (normalization, "_WAS_PUNCTUATION", ""),
     "shortest match": (wordpiece, "longest_match", _shortest_match),
     "no continuation mark": (wordpiece, "longest_match", _without_continuation),
-    "no limit for long words": (wordpiece, "_LONGEST_WORD", 1000),
-    "limit one too low": (wordpiece, "_LONGEST_WORD", 99),
+    "no limit for long words": (wordpiece, "LONGEST_WORD", 1000),
+    "limit one too low": (wordpiece, "LONGEST_WORD", 99),
     "special tokens in the text ignored": (wordpiece, "_SPECIAL_TOKEN", re.compile("(\ue000)")),
     "first text always cut first": (encoding, "truncate", _first_text_cut_first),
 }
