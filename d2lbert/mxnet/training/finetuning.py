@@ -101,6 +101,7 @@ def _identity(model: gluon.Block, task: Task, train: Sequence[Any], dev: Sequenc
         "edition": "mxnet",
         "loss": task.loss.name,
         "labels": list(task.labels),
+        **task.identity(),
         "train": fingerprint_of_examples(train),
         "dev": fingerprint_of_examples(dev),
         "encoder": fingerprint_of_weights(getattr(model, "bert", model)),
