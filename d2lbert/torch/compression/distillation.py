@@ -108,6 +108,8 @@ def masked_word_losses(
         student_states, teacher_states: last hidden states of all tokens that count, (S, D).
         temperature: of the first loss.
 
+    The published program compares all tokens in the first loss unless it is told to take the masked ones alone.
+
     Source: Sanh et al. 2019.
     """
     return {
