@@ -14,6 +14,7 @@ from typing import Any
 import nbformat
 from browser_demo import fill_demos
 from contents import Place, place
+from effort import exercise_count, reading_minutes
 from quizzes import quiz_cell, read_quiz
 
 # What a folded cell is called, by its tag; the first tag that a cell has counts.
@@ -44,6 +45,7 @@ def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> 
     """
     up = "../" * (len(path.parts) - 1)
     notebook = nbformat.read(executed, as_version=4)
+    effort = _effort(notebook)  # of what the author wrote, without what is added here
     for cell in notebook.cells:
         if cell.cell_type == "code":
             _name_fold(cell)
@@ -53,7 +55,7 @@ def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> 
         elif cell.cell_type == "markdown":
             cell.source = fill_demos(cell.source, demos, up)
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
-    notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root)))
+    notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root, effort)))
     _insert_quiz(notebook, path, root, up)
     return notebook
 
@@ -94,7 +96,14 @@ def _insert_quiz(notebook: nbformat.NotebookNode, path: Path, root: Path, up: st
             cell.source = _EXERCISES.sub(lambda found: f"{quiz}\n\n{found[0]}", cell.source)
 
 
-def _map(here: Place, path: Path, root: Path) -> str:
+def _effort(notebook: nbformat.NotebookNode) -> str:
+    """Return what a page takes a reader, as a sentence."""
+    count = exercise_count(notebook)
+    exercises = f", then {count} exercises" if count else ""
+    return f"About {reading_minutes(notebook)} minutes to read{exercises}."
+
+
+def _map(here: Place, path: Path, root: Path, effort: str) -> str:
     parts = " → ".join(f"**{part}**" if part == here.part else part for part in here.parts)
     neighbours = []
     for name, other in (("Last", here.previous), ("Next", here.following)):
@@ -102,7 +111,7 @@ def _map(here: Place, path: Path, root: Path) -> str:
             neighbours.append(
                 f"{name}: [{title(root / other)}]({Path(os.path.relpath(other, path.parent)).as_posix()})"
             )
-    return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{' · '.join(neighbours)}\n:::"
+    return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{' · '.join([effort, *neighbours])}\n:::"
 
 
 def title(path: Path) -> str:

@@ -47,6 +47,7 @@ def test_ends_of_the_book_have_one_neighbour(tmp_path: Path) -> None:
     assert "Last:" not in first
     assert "Next:" in first
     assert "Next:" not in last
+    assert "About 5 minutes to read. · Last:" in last
     assert "Last:" in last
 
 

@@ -19,6 +19,7 @@ from reading import SIZES, THEMES, icons, serious, show, too_wide, transferred, 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from d2lbert import plots
@@ -123,6 +124,33 @@ def test_citations_read_alike_in_the_text_and_in_the_list(site: Path) -> None:
         cited = re.findall(r'href="[./]*references\.html#id\d+"[^>]*>(.+?)</a>', page)
         assert len(cited) > 3
         assert set(cited) <= set(labels)
+
+
+def test_a_page_is_marked_as_read_until_it_is_not(driver: webdriver.Chrome, site: Path) -> None:
+    def button() -> WebElement:
+        return driver.find_element(By.CSS_SELECTOR, ".read-button button")
+
+    def ticked() -> list[str]:
+        script = "return [...document.querySelectorAll('nav.bd-links .read-tick')].map(tick => tick.parentElement.textContent)"
+        return [" ".join(text.split()) for text in driver.execute_script(script)]
+
+    with served(site) as address:
+        show(driver, f"{address}/chapters/attention/attention.html", DESKTOP)
+        assert (button().get_attribute("aria-pressed"), ticked()) == ("false", [])
+        button().send_keys(Keys.ENTER)
+        show(driver, f"{address}/chapters/bert/bert.html", DESKTOP)
+        assert ticked() == ["Attention ✓ (read)"]
+        assert button().get_attribute("aria-pressed") == "false"
+        said = driver.find_element(By.CSS_SELECTOR, ".read-button [role=status]").text
+        assert re.fullmatch(r"1 of \d\d pages read\.", said)
+        show(driver, f"{address}/chapters/attention/attention.html", DESKTOP)
+        assert button().get_attribute("aria-pressed") == "true"
+        button().send_keys(Keys.SPACE)
+        assert ticked() == []
+        driver.execute_script("localStorage.setItem('d2lbert-read', 'no list')")
+        assert inspect(driver, f"{address}/chapters/attention/attention.html") == []
+        assert ticked() == []
+        driver.execute_script("localStorage.clear()")
 
 
 def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
