@@ -131,8 +131,8 @@ def test_a_page_is_marked_as_read_until_it_is_not(driver: webdriver.Chrome, site
         return driver.find_element(By.CSS_SELECTOR, ".read-button button")
 
     def ticked() -> list[str]:
-        script = "return [...document.querySelectorAll('nav.bd-links .read-tick')].map(tick => tick.parentElement.textContent)"
-        return [" ".join(text.split()) for text in driver.execute_script(script)]
+        ticks = driver.find_elements(By.CSS_SELECTOR, "nav.bd-links a:has(.read-tick)")
+        return [" ".join(link.get_property("textContent").split()) for link in ticks]
 
     with served(site) as address:
         show(driver, f"{address}/chapters/attention/attention.html", DESKTOP)
