@@ -162,4 +162,6 @@ def test_every_chapter_can_be_resolved(path: Path) -> None:
     plain = re.sub(r"```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]+\$", " ", text, flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)\s]+)|(?:href|src)=\"([^\"]+)", plain)
     assert targets
-    assert not [target for pair in targets for target in pair if target and not target.startswith("https://")]
+    assert not [
+        target for pair in targets for target in pair if target and not target.startswith(("https://", "http://"))
+    ]
