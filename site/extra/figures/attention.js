@@ -47,7 +47,7 @@ function asking(data, moved) {
   const shown = arrow("var(--d2l-query-line, #0072b2)");
   const handle = svg("circle", {
     r: 13, fill: "var(--d2l-query-line, #0072b2)", "fill-opacity": 0.35, tabindex: 0, role: "slider", style: "cursor: grab",
-    "aria-label": "query; the arrow keys move it", "aria-valuemin": fixed(-x, 1), "aria-valuemax": fixed(x, 1),
+    "aria-label": "query; the arrow keys move it", "aria-valuemin": (-x).toFixed(1), "aria-valuemax": x.toFixed(1),
   });
   const name = svg("text", {}, "q");
   picture.append(shown, handle, name);
@@ -58,7 +58,7 @@ function asking(data, moved) {
     const [across, along] = place(query);
     shown.point(place([0, 0]), [across, along]);
     for (const [attribute, value] of [["cx", across], ["cy", along]]) handle.setAttribute(attribute, value);
-    handle.setAttribute("aria-valuenow", fixed(query[0], 2));
+    handle.setAttribute("aria-valuenow", query[0].toFixed(2));
     handle.setAttribute("aria-valuetext", `${fixed(query[0])} to the right, ${fixed(query[1])} up`);
     for (const [attribute, value] of [["x", across + 15], ["y", along - 8]]) name.setAttribute(attribute, value);
   };

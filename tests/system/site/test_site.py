@@ -56,6 +56,9 @@ QUERIES = {
 }
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 
+# The page that splits a reader's text carries BERT's vocabulary.
+HEAVIER = {"chapters/representations/tokenization.html": 730}
+
 pytestmark = pytest.mark.browser
 
 
@@ -88,7 +91,7 @@ def test_every_page_is_light_fits_and_can_be_used_by_all(driver: webdriver.Chrom
             driver.get_log("performance")
             show(driver, f"{address}/{page}", DESKTOP)
             kilobytes = transferred(driver, site) / 1000
-            found = [f"{kilobytes:.0f} KB"] * (kilobytes >= 700) + too_wide(driver)
+            found = [f"{kilobytes:.0f} KB"] * (kilobytes >= HEAVIER.get(page, 700)) + too_wide(driver)
             for size in SIZES:
                 for theme in THEMES:
                     show(driver, f"{address}/{page}", size, theme)
