@@ -201,7 +201,9 @@ def test_vocabulary_that_is_none(
     content: bytes | None, model: Path, predicted: Callable[[], Ended], refused: Refused
 ) -> None:
     (model / "vocab.txt").unlink()
-    if content is not None:
+    if content is None:
+        (model / "tokenizer.json").unlink()  # which would stand in
+    else:
         (model / "vocab.txt").write_bytes(content)
     refused(predicted())
 
