@@ -3,7 +3,8 @@ links of README.md that lead somewhere on the page of the package index, too.
 
 The manifest, the samples and the stored results lie at the root of the checkout, beside the chapters. An installed
 package has no checkout (on Colab, for instance), so the wheel carries them as ``d2lbert/data/_bundled``. What a licence
-does not allow everybody to use (``checkout_only`` in ``data/zoo.toml``) stays in the checkout.
+does not allow everybody to use (``checkout_only`` in ``data/zoo.toml``) stays in the checkout, and so do results about
+the tests.
 """
 
 import re
@@ -29,8 +30,11 @@ class BuildWithData(build_py):
             def staying(folder: str, names: list[str]) -> list[str]:
                 return [name for name in names if Path(folder, name) in stays]
 
+            def about_the_tests(folder: str, names: list[str]) -> list[str]:
+                return [name for name in names if Path(folder, name) == root / "results" / "tests"]
+
             shutil.copytree(root / "data", bundled, ignore=staying, dirs_exist_ok=True)
-            shutil.copytree(root / "results", bundled / "results", dirs_exist_ok=True)
+            shutil.copytree(root / "results", bundled / "results", ignore=about_the_tests, dirs_exist_ok=True)
 
 
 def description(root: Path) -> str:

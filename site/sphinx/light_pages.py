@@ -1,7 +1,8 @@
 """A Sphinx extension: what the theme makes, made lighter once the pages are written.
 
-* Font Awesome comes as a script of 1.5 MB and as fonts with 2,000 icons; the script goes, the fonts keep what is used.
-* MathJax (1.2 MB) stays on pages with formulas.
+* Font Awesome comes as a script of 1.5 MB and as fonts and a style with 2,000 icons; the script goes, the others keep
+  what is used.
+* MathJax (760 KB) stays on pages with formulas.
 * Pictures inside a page become files, which a browser loads when they come into view.
 * Roles that screen readers no longer know are replaced.
 """
@@ -21,12 +22,11 @@ from fontTools.ttLib import TTFont
 from sphinx.application import Sphinx
 
 _FONT_AWESOME = re.compile(r"<script[^>]*/fontawesome/[^>]*></script>\s*|<link[^>]*preload[^>]*/fontawesome/[^>]*>\s*")
-_MATHJAX = re.compile(
-    r"<script[^>]*mathjax/tex-mml-chtml\.js[^>]*></script>\s*|<script>window\.MathJax = [^<]*</script>\s*"
-)
+_MATHJAX = re.compile(r"<script[^>]*mathjax/startup\.js[^>]*></script>\s*|<script>window\.MathJax = [^<]*</script>\s*")
 _FORMULA = re.compile(r'class="[^"]*\bmath\b|\\\(|\\\[|\$\$')
 _PICTURE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')
 _PNG_SIZE = struct.Struct(">II")  # width and height, from byte 16 on
+_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')  # the names of an icon, and its code
 _FACE = re.compile(
     r'url\(\.\./webfonts/([\w-]+)\.woff2\) ?format\("woff2"\),url\(\.\./webfonts/\1\.ttf\) ?format\("truetype"\)'
 )
@@ -61,7 +61,7 @@ def used_icons(names: str, texts: Iterable[str]) -> set[int]:
         names: Font Awesome's style sheet, which says the code of each name.
         texts: pages, scripts and other style sheets.
     """
-    rules = re.findall(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}', names)
+    rules = _RULE.findall(names)
     codes = {name: int(code, 16) for selectors, code in rules for name in re.findall(r"\.(fa-[\w-]+):", selectors)}
     found: set[int] = set()
     for text in texts:
@@ -72,7 +72,7 @@ def used_icons(names: str, texts: Iterable[str]) -> set[int]:
 
 
 def shrink_fonts(folder: Path, icons: set[int]) -> None:
-    """Replace the fonts of Font Awesome, in its ``folder``, by ones with the used icons alone."""
+    """Replace the fonts and the style of Font Awesome, in its ``folder``, by ones with the used icons alone."""
     style = folder / "css" / "all.min.css"
     for path in sorted((folder / "webfonts").glob("*.ttf")):
         options = subset.Options(flavor="woff", notdef_outline=True)
@@ -83,9 +83,9 @@ def shrink_fonts(folder: Path, icons: set[int]) -> None:
             subset.save_font(font, path.with_suffix(".woff"), options)
         path.unlink()
         path.with_suffix(".woff2").unlink()
-    style.write_text(
-        _FACE.sub(r'url(../webfonts/\1.woff) format("woff")', style.read_text(encoding="utf-8")), encoding="utf-8"
-    )
+    text = _FACE.sub(r'url(../webfonts/\1.woff) format("woff")', style.read_text(encoding="utf-8"))
+    text = _RULE.sub(lambda rule: rule[0] if int(rule[2], 16) in icons else "", text)
+    style.write_text(text, encoding="utf-8")
     for script in (folder / "js").glob("*.js"):
         script.unlink()
 

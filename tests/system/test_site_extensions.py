@@ -21,7 +21,7 @@ from pybtex.style.sorting.author_year_title import SortingStyle
 ICONS = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static/vendor/fontawesome"
 HEAD = (
     '<head><script>window.MathJax = {"a": 1}</script>'
-    '<script defer="defer" src="../_static/../mathjax/tex-mml-chtml.js?v=1"></script>'
+    '<script defer="defer" src="../_static/../mathjax/startup.js?v=1"></script>'
     '<link rel="preload" as="font" crossorigin href="../_static/vendor/fontawesome/6/webfonts/fa-solid-900.woff2" />'
     '<link href="../_static/vendor/fontawesome/6/css/all.min.css" rel="stylesheet" /></head>'
 )
@@ -55,7 +55,7 @@ def test_scripts_stay_where_they_are_used(body: str) -> None:
     assert "all.min.js" not in page
     assert "preload" not in page
     assert "all.min.css" in page
-    assert ("tex-mml-chtml.js" in page) == ("window.MathJax" in page) == ("math" in body)
+    assert ("mathjax/startup.js" in page) == ("window.MathJax" in page) == ("math" in body)
     assert 'role="listitem"' in page
 
 
@@ -81,6 +81,8 @@ def test_fonts_keep_the_icons_that_are_used_and_lightening_twice_changes_nothing
     assert files == {path.name for path in (folder / "webfonts").iterdir()}
     assert {0xF0F3, 0xF06A, 0xF186} <= set(TTFont(folder / "webfonts" / "fa-solid-900.woff").getBestCmap())
     assert (folder / "webfonts" / "fa-solid-900.woff").stat().st_size < 5000
+    assert set(re.findall(r'content:"(\\f[0-9a-f]{3})"', style)) == {"\\f0f3", "\\f06a", "\\f186"}
+    assert len(style) < 25_000
     assert list((folder / "js").glob("*.js")) == []
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     lighten(tmp_path)

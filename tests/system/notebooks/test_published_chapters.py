@@ -36,9 +36,10 @@ ROOT = Path(__file__).resolve().parents[3]
 CHAPTERS = [Path("chapters/finetuning/glue.ipynb"), Path("chapters/deployment/browser.ipynb")]
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><link rel="icon" href="data:,">
 <script>
-window.MathJax = {{tex: {{inlineMath: [["$", "$"], ["\\\\(", "\\\\)"]]}}, options: {{enableMenu: false}}}};
+window.MathJax = {{tex: {{inlineMath: [["$", "$"], ["\\\\(", "\\\\)"]]}},
+  loader: {{load: ["input/tex", "output/chtml"]}}}};
 </script>
-<script src="tex-mml-chtml.js"></script></head><body><article>{}</article></body></html>"""
+<script src="startup.js"></script></head><body><article>{}</article></body></html>"""
 _RAW = re.compile(r"\{[a-z:]+\}`|\{cite|\{glue|^:::|</?details>|\]\(", flags=re.MULTILINE)
 _PROSE = """
 const shown = [...document.querySelectorAll(arguments[0])].map(node => node.cloneNode(true));

@@ -56,22 +56,6 @@ QUERIES = {
 }
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 
-# To be mended: pages with more than 700 KB (a vocabulary, many pictures), and pages with a printed line that scrolls.
-HEAVIER = dict.fromkeys(
-    (
-        "bert/relatives",
-        "pretraining/gpt",
-        "representations/tokenization",
-        "transformer/decoder",
-        "transformer/translation",
-    ),
-    780,
-)
-WIDER = (
-    *("compression/distillation", "deployment/browser", "deployment/export", "deployment/sagemaker"),
-    *("finetuning/classification", "start/your_data"),
-)
-
 pytestmark = pytest.mark.browser
 
 
@@ -104,9 +88,7 @@ def test_every_page_is_light_fits_and_can_be_used_by_all(driver: webdriver.Chrom
             driver.get_log("performance")
             show(driver, f"{address}/{page}", DESKTOP)
             kilobytes = transferred(driver, site) / 1000
-            name = page.removeprefix("chapters/").removesuffix(".html")
-            found = [f"{kilobytes:.0f} KB"] * (kilobytes >= HEAVIER.get(name, 700))
-            found += [] if name in WIDER else too_wide(driver)
+            found = [f"{kilobytes:.0f} KB"] * (kilobytes >= 700) + too_wide(driver)
             for size in SIZES:
                 for theme in THEMES:
                     show(driver, f"{address}/{page}", size, theme)
@@ -126,7 +108,7 @@ def test_every_icon_is_in_the_fonts(driver: webdriver.Chrome, site: Path) -> Non
 
 
 def test_formulas_alone_bring_mathjax_and_no_page_the_script_of_the_icons(site: Path) -> None:
-    with_mathjax = {path.name for path in pages(site) if "tex-mml-chtml.js" in path.read_text(encoding="utf-8")}
+    with_mathjax = {path.name for path in pages(site) if "mathjax/startup.js" in path.read_text(encoding="utf-8")}
     assert "bert.html" in with_mathjax
     assert not {"index.html", "references.html", "search.html"} & with_mathjax
     assert not list(site.glob("_static/vendor/fontawesome/*/js/*.js"))
@@ -273,7 +255,8 @@ def shadow(driver: webdriver.Chrome, name: str) -> Any:
         ("<article><img alt='a picture' src='nothing.png'></article>", "answered 404"),
         ("<article><span class='math'>\\(x\\)</span></article>", "0 of 1 formulas"),
         (
-            "<script src='tex-mml-chtml.js'></script><article><span class='math'>\\(\\wrong{x}\\)</span></article>",
+            "<script>MathJax = {loader: {load: ['input/tex', 'output/chtml']}}</script>"
+            "<script src='startup.js'></script><article><span class='math'>\\(\\wrong{x}\\)</span></article>",
             "does not know",
         ),
         ("<article>the sum $$x$$</article>", "raw markup"),
@@ -284,7 +267,7 @@ def shadow(driver: webdriver.Chrome, name: str) -> Any:
     ],
 )
 def test_bad_page_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, problem: str) -> None:
-    shutil.copy(ROOT / "site" / "extra" / "mathjax" / "tex-mml-chtml.js", tmp_path)
+    shutil.copytree(ROOT / "site" / "extra" / "mathjax", tmp_path, dirs_exist_ok=True)
     (tmp_path / "page.html").write_text(GOOD.replace("<article><p>Hello</p></article>", page))
     with served(tmp_path) as address:
         assert any(problem in message for message in inspect(driver, f"{address}/page.html"))
