@@ -214,13 +214,14 @@ def measure(name: str, doc: str) -> None:
     add_precision(parser)
     add_runs(parser, f"finetuning/{name}")
     options = parser.parse_args()
-    record = Record(f"finetuning/{name}", ["torch", "d2lbert", "scikit-learn", "scipy"], options.seeds)
+    record = Record(
+        f"finetuning/{name}", ["torch", "d2lbert", "scikit-learn", "scipy"], options.seeds, data_sets=[name]
+    )
     runs = [kept_or_run(name, seed, options.precision, options.runs) for seed in options.seeds]
     scores = {key: spread([one["scores"][key] for one in runs]) for key in runs[0]["scores"]}
     record.write(
         scores,
         data=name,
-        sample=data.is_sample(name),
         plan=asdict(PLANS[name]),
         precision=options.precision,
         examples=runs[0]["examples"],

@@ -17,7 +17,7 @@ from torch import Tensor
 from benchmarks.int8_sides import in_pytorch
 from benchmarks.labels import compared, labels_of
 from benchmarks.plans import PLANS, read
-from d2lbert import data, get_model, notebook
+from d2lbert import get_model, notebook
 from d2lbert.tasks.classification import Classification
 from d2lbert.torch.compression import (
     head_importance,
@@ -86,7 +86,7 @@ class Whole:
     def notes(self) -> dict[str, Any]:
         """Return what a result says about the examples."""
         return {
-            "data": "sst2, sample" if data.is_sample("sst2") else "sst2",
+            "data": "sst2",
             "examples": {name: len(part) for name, part in self.parts.items()},
             "weighed_on": min(WEIGHED_ON, len(self.parts["train"])),
         }

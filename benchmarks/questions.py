@@ -16,6 +16,7 @@ from d2lbert.torch.training.finetuning import Training
 
 SPANS = Training(epochs=2, batch_size=8, learning_rate=1.5e-4, max_length=256)
 LONGEST = 180  # tokens of what is learnt from, question and text: an hour on one core; what is measured is not cut
+DATA_SETS = ("squad2_cs224n_dev", "squadshifts", "xquad", "squadshifts_amazon", "squadshifts_reddit")
 SHIFT_EVERY = 20  # of the reviews and posts; enough for a standard error of about 2 points
 
 

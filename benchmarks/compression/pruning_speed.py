@@ -11,7 +11,6 @@ on a machine that does nothing else: the result tells the load before it began, 
 
 from __future__ import annotations
 
-import os
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -81,7 +80,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="examples of each part, to try the script out; default all")
     parser.add_argument("--result", default="compression/pruning_speed", help="results/<this>.json")
     options = parser.parse_args()
-    record, load = Record(options.result, ["torch", "d2lbert"]), os.getloadavg()[0]
+    record = Record(options.result, ["torch", "d2lbert"], data_sets=["sst2"])
     torch.set_num_threads(1)
     whole = Whole(options.size)
     models = {name: whole.after(change) for name, change in smaller_models(whole).items() if name not in NOT_TIMED}
@@ -91,7 +90,6 @@ def main() -> None:
     print(in_words(sparse), flush=True)
     record.write(
         {"models": found, "products": sparse, "sizes": {name: size_of(model) for name, model in models.items()}},
-        load_average_before=round(load, 1),
         **whole.notes(),
     )
 

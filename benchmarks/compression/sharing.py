@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--result", default="compression/sharing", help="results/<this>.json")
     add_runs(parser, "compression/sharing")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"])
+    record = Record(options.result, ["torch", "d2lbert"], data_sets=["sst2"])
     torch.set_num_threads(1)
     whole = Whole(options.size)
     exact = {**size_of(whole.model), **whole.score(whole.model, "dev")}

@@ -106,7 +106,7 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "compression/sharing_blocks")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], options.seeds)
+    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["wikipedia_en"], samples_do=False)
     torch.set_num_threads(1)
     shards = corpus(options.runs / "corpus")
     record.write(

@@ -83,13 +83,13 @@ def main() -> None:
     parser = command_line(str(__doc__))
     parser.add_argument("--models", nargs="+", default=["minilm-sst2"], help="names of the zoo, or folders")
     options = parser.parse_args()
-    record = Record("deployment/accuracy", ["torch", "onnxruntime", "d2lbert"])
+    record = Record("deployment/accuracy", ["torch", "onnxruntime", "d2lbert"], data_sets=["sst2"])
     examples = data.load("sst2", "dev")
     metrics = {Path(source).name: measure(source, examples) for source in options.models}
     record.write(
         metrics,
         mean=over_models(list(metrics.values())),
-        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        data="sst2 dev",
         sentences=len(examples),
     )
 

@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, help="of the dev set; by default all")
     parser.add_argument("--result", default="deployment/engines", help="results/<this>.json")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], seeds=[0])
+    record = Record(options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], seeds=[0], data_sets=["sst2"])
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     texts = [example.text for example in data.load("sst2", "dev")]
     encodings = tokenizer.encode_batch(texts, max_length=512)
@@ -130,7 +130,7 @@ def main() -> None:
     metrics = {name: measure(name, calibration, encodings, long, options.batches) for name in options.models}
     record.write(
         metrics,
-        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        data="sst2 dev",
         batch_size=BATCH,
         calibration_texts=len(calibration),
         tokens=TOKENS,

@@ -11,8 +11,8 @@ have up to 256 tokens. It answers with probabilities, so no logits are compared.
 ``compression/distillation``, where that was measured; their speed is not. With ``--steps`` the other rows stay as they
 were: each row tells when, where and how it was measured.
 
-    python -m benchmarks.deployment.ledger --quiet    # needs D2LBERT_DATA; twenty minutes on a machine that is idle
-    python -m benchmarks.deployment.ledger --steps pruned --quiet
+    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA; twenty minutes on a machine that is idle
+    python -m benchmarks.deployment.ledger --steps pruned
     python -m benchmarks.deployment.ledger --turns 3 --batches 2 --seconds 1 --result deployment/trial
 """
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import bisect
 import json
-import os
 import tempfile
 import urllib.request
 from collections.abc import Callable
@@ -52,7 +51,7 @@ from benchmarks.labels import compared, labels_of
 from benchmarks.pruned import Change, Whole, smaller_models
 from benchmarks.record import Record
 from benchmarks.timing import Lap, compare
-from d2lbert import UserError, data, notebook
+from d2lbert import UserError, notebook
 from d2lbert.text import WordPiece
 
 REFERENCE = "transformers, padded"
@@ -315,17 +314,14 @@ def stored_rows(result: str, names: list[str]) -> dict[str, Any]:
     return {name: own for name, own in rows.items() if name not in names and not name.startswith(STUDENT)}
 
 
-def measure(options: argparse.Namespace, names: list[str], stamp: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows of the steps, each with what it is and how it was measured."""
+def measure(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    """Return the rows of the steps, each with what it is."""
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), options.size)
         rows = engine_rows(shop, names, options.turns, options.batches)
         if SERVED in names:
             rows[SERVED] = served_row(shop, options.turns, options.batches, options.seconds)
-    return {
-        name: {"chapter": STEPS[name].chapter, "words": WORDS[name], **own, "measured": stamp}
-        for name, own in rows.items()
-    }
+    return {name: {"chapter": STEPS[name].chapter, "words": WORDS[name], **own} for name, own in rows.items()}
 
 
 def main() -> None:
@@ -336,17 +332,17 @@ def main() -> None:
     parser.add_argument("--batches", type=int, help="of the dev set; by default all")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each of two measurements of the server")
     parser.add_argument("--size", type=int, help="examples of each part, to try the script out; default all")
-    parser.add_argument("--quiet", action="store_true", help="note that nothing else ran on the machine")
     parser.add_argument("--result", default="deployment/ledger", help="results/<this>.json")
     options = parser.parse_args()
     names = [name for name in STEPS if name in options.steps]
-    record = Record(options.result, ["torch", "transformers", "onnxruntime", "d2lbert"])
+    record = Record(options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], data_sets=["sst2"])
     rows = stored_rows(options.result, names)
-    stamp = {**record.stamp(), "quiet": options.quiet, "load_average_before": round(os.getloadavg()[0], 1)}
-    rows |= measure(options, names, stamp) | student_rows()
+    measured = measure(options, names)
+    stamp = record.stamp() | record.beside()
+    rows |= {name: {**own, "measured": stamp} for name, own in measured.items()} | student_rows()
     record.write(
         in_order(rows),
-        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        data="sst2 dev",
         batch_size=BATCH,
         tokens=TOKENS,
         clients=CLIENTS,

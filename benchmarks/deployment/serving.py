@@ -129,11 +129,11 @@ def main() -> None:
     for package in ("fastapi", "uvicorn", "litserve"):
         if importlib.util.find_spec(package) is None:
             raise SystemExit(f"{package} is missing: pip install 'd2lbert[serve]' litserve")
-    record = Record(options.result, ["torch", "fastapi", "uvicorn", "d2lbert"])
+    record = Record(options.result, ["torch", "fastapi", "uvicorn", "d2lbert"], data_sets=["sst2"])
     texts = [example.text for example in data.load("sst2", "dev")]
     record.write(
         {str(clients): measure(texts, clients, options.turns, options.seconds) for clients in options.clients},
-        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        data="sst2 dev",
         litserve=importlib.metadata.version("litserve"),
         seconds_per_turn=options.seconds,
     )

@@ -147,20 +147,18 @@ def main() -> None:
     """Compile, measure and write ``results/deployment/tvm.json``."""
     parser = command_line(str(__doc__))
     parser.add_argument("--turns", type=int, default=12, help="texts of each length")
-    parser.add_argument("--quiet", action="store_true", help="note that nothing else ran on the machine")
     parser.add_argument("--result", default="deployment/tvm", help="results/<this>.json")
     options = parser.parse_args()
     if importlib.util.find_spec("tvm") is None:
         raise SystemExit("TVM is not installed: pip install apache-tvm")
     os.environ.setdefault("TVM_NUM_THREADS", str(torch.get_num_threads()))
-    record = Record(options.result, ["torch", "onnxruntime", "apache-tvm", "d2lbert"], seeds=[0])
+    record = Record(options.result, ["torch", "onnxruntime", "apache-tvm", "d2lbert"], seeds=[0], data_sets=["sst2"])
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     texts = [example.text for example in data.load("sst2", "dev")]
     record.write(
         measure(tokenizer, texts, options.turns),
-        data="sst2 dev, sample" if data.is_sample("sst2") else "sst2 dev",
+        data="sst2 dev",
         threads=torch.get_num_threads(),
-        quiet=options.quiet,
         instructions=instructions(),
     )
 

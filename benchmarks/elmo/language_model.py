@@ -67,7 +67,7 @@ def main() -> None:
     """Train, measure, write ``results/elmo/language_model.json``."""
     arguments = parse()
     torch.set_num_threads(1)
-    record = Record("elmo/language_model", ["torch", "numpy", "d2lbert"], [arguments.seed])
+    record = Record("elmo/language_model", ["torch", "numpy", "d2lbert"], [arguments.seed], data_sets=["wikipedia_en"])
     train = read_sentences(data.read("wikipedia_en", "train"), arguments.words)
     dev = read_sentences(data.read("wikipedia_en", "dev"), arguments.dev_words)
     vocabulary = word_vocabulary(train, arguments.vocabulary)
@@ -86,7 +86,7 @@ def main() -> None:
     known = sum(index != vocabulary.unknown_id for sentence in dev for index in vocabulary.ids(sentence))
     record.write(
         metrics,
-        data="a sample" if data.is_sample("wikipedia_en") else "wikipedia_en: train from its beginning, dev",
+        data="wikipedia_en: train from its beginning, dev",
         train_words=sum(map(len, train)),
         dev_words=sum(map(len, dev)),
         dev_known=known / sum(map(len, dev)),

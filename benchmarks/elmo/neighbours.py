@@ -142,7 +142,7 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--k", type=int, default=3, help="neighbours of each query")
     options = parser.parse_args()
-    record = Record("elmo/neighbours", ["torch", "numpy", "d2lbert"])
+    record = Record("elmo/neighbours", ["torch", "numpy", "d2lbert"], data_sets=["wikipedia_en"])
     text = read_sentences(data.read("wikipedia_en", "train"), 10**9)
     sentences = [words for words in text if WORD in words and len(words) <= LONGEST]
     elmo = Elmo.from_pretrained(locate("elmo-small"))
@@ -164,7 +164,6 @@ def main() -> None:
             "map": {"kind": names, "x": across.tolist(), "y": up.tolist()},
         },
         data="wikipedia_en",
-        sample=data.is_sample("wikipedia_en"),
         sentences=len(sentences),
         model="elmo-small",
     )

@@ -24,6 +24,8 @@ from d2lbert.data.examples import TaggedSentence
 from d2lbert.tasks.tagging import entity_scores
 from d2lbert.torch.runtime import seed_everything
 
+DATA_SETS = ("wnut17", "conll2003")
+
 
 def tag(model: BiLstmCrf, vectors: list[np.ndarray], labels: list[str]) -> list[list[str]]:
     """Return the tags of every sentence."""
@@ -81,12 +83,12 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=6000, help="of the training set, at most")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    record = Record("elmo/tagging", ["torch", "d2lbert"], arguments.seeds)
+    record = Record("elmo/tagging", ["torch", "d2lbert"], arguments.seeds, data_sets=DATA_SETS)
     features, measured = Features(), {}
-    for name in ("wnut17", "conll2003"):
+    for name in DATA_SETS:
         sets = {split: data.load(name, split) for split in ("train", "dev", "test")}
         sets["train"] = sets["train"][: arguments.sentences]
-        measured[name] = {"train_sentences": len(sets["train"]), "sample": data.is_sample(name), "models": {}}
+        measured[name] = {"train_sentences": len(sets["train"]), "models": {}}
         for kind in ("random", "GloVe", "GloVe and ELMo"):
             began = time.perf_counter()
             vectors = {split: features.table(kind, examples) for split, examples in sets.items()}

@@ -52,7 +52,7 @@ def main() -> None:
     add_seeds(parser)
     add_runs(parser, "finetuning/adapter_rates")
     options = parser.parse_args()
-    record = Record("finetuning/adapter_rates", ["torch", "d2lbert"], options.seeds)
+    record = Record("finetuning/adapter_rates", ["torch", "d2lbert"], options.seeds, data_sets=["sst2"])
     pool = data.load("sst2", "train")
     metrics: dict[str, dict[str, Any]] = {f"rank {rank}": {} for rank in RANKS}
     for seed in options.seeds:
@@ -71,7 +71,7 @@ def main() -> None:
         rank: {rate: {"losses": runs, "last loss": spread([one[-1] for one in runs])} for rate, runs in by_rate.items()}
         for rank, by_rate in metrics.items()
     }
-    record.write(shown, sample=data.is_sample("sst2"), train=TRAIN, guess=math.log(2))
+    record.write(shown, train=TRAIN, guess=math.log(2))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from benchmarks.finetuning.question_answering import without_dropout
 from benchmarks.plans import PLANS, Plan, read
 from benchmarks.questions import read_parts
 from benchmarks.record import Record, kept
-from d2lbert import data, get_model, notebook
+from d2lbert import get_model, notebook
 from d2lbert.config.adapters import AdapterConfig
 from d2lbert.config.training import Training
 from d2lbert.tasks.base import Task
@@ -112,12 +112,12 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "finetuning/adapters")
     options = parser.parse_args()
-    record = Record("finetuning/adapters", ["torch", "d2lbert", "scikit-learn", "scipy"], [0])
+    record = Record("finetuning/adapters", ["torch", "d2lbert", "scikit-learn", "scipy"], [0], data_sets=options.sets)
     sets: dict[str, Any] = {}
     for name in options.sets:
         sets[name] = kept_or_train(name, options)
         notes = {"adapter": asdict(AdapterConfig()), "learning_rate": RATE, "epochs": EPOCHS}
-        record.write({"sets": sets}, sample=data.is_sample("sst2"), **notes)
+        record.write({"sets": sets}, **notes)
 
 
 if __name__ == "__main__":

@@ -103,9 +103,8 @@ def main() -> None:
     add_seeds(parser)
     parser.add_argument("--epochs", type=int, default=8)
     arguments = parser.parse_args()
-    record = Record("finetuning/copa", ["torch", "d2lbert"], arguments.seeds)
+    record = Record("finetuning/copa", ["torch", "d2lbert"], arguments.seeds, data_sets=["copa"])
     train, dev = data.load("copa", "train"), data.load("copa", "dev")
-    sample = data.is_sample("copa")
     metrics: dict[str, Any] = {"nearest vector": nearest(dev)}
     print(metrics, flush=True)
     runs = []
@@ -118,7 +117,7 @@ def main() -> None:
     metrics["fine-tuned"] = {key: spread([run[key] for run in runs]) for key in runs[0]}
     record.write(
         metrics,
-        data=f"copa, {'sample' if sample else 'balanced'}: {len(train)} train, {len(dev)} dev, mirrors included",
+        data=f"copa, balanced: {len(train)} train, {len(dev)} dev, mirrors included",
         settings=vars(settings),
         paper={"BERT-large on COPA's own test set (Wang et al. 2019, SuperGLUE, table 3)": 0.706},
     )

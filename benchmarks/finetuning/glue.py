@@ -26,7 +26,6 @@ from benchmarks.command_line import add_runs, add_seeds, command_line
 from benchmarks.plans import SENTENCES, read
 from benchmarks.record import Record, kept, spread
 from benchmarks.word_features import BATCH, Features, batches, tensors
-from d2lbert import data
 from d2lbert.tasks.base import Loss
 from d2lbert.tasks.table import named_task
 from d2lbert.text import split_words
@@ -159,16 +158,14 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SENTENCES), choices=list(SENTENCES))
     add_runs(parser, "finetuning/glue")
     options = parser.parse_args()
-    record = Record("finetuning/glue", ["torch", "d2lbert", "scikit-learn"], options.seeds)
+    record = Record("finetuning/glue", ["torch", "d2lbert", "scikit-learn"], options.seeds, data_sets=options.sets)
     features = Features()
     metrics = {
         name: {kind: measure(name, kind, options.seeds, features, options.runs) for kind in KINDS}
         for name in options.sets
     }
     scores = {name: SENTENCES[name].score for name in options.sets}
-    record.write(
-        metrics, score=scores, epochs=EPOCHS, batch=BATCH, sample={name: data.is_sample(name) for name in scores}
-    )
+    record.write(metrics, score=scores, epochs=EPOCHS, batch=BATCH)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command_line import add_precision, add_seeds, command_line
-from benchmarks.questions import LONGEST, SPANS, by_group, read_parts
+from benchmarks.questions import DATA_SETS, LONGEST, SPANS, by_group, read_parts
 from benchmarks.record import Record, kept, spread
 from d2lbert import get_model, metrics
 from d2lbert.data.examples import Question
@@ -200,7 +200,7 @@ def main() -> None:
     add_precision(parser)
     arguments = parser.parse_args()
     spans, no_answer = (dataclasses.replace(one, precision=arguments.precision) for one in (SPANS, NO_ANSWER))
-    record = Record("finetuning/question_answering", ["torch", "d2lbert"], arguments.seeds)
+    record = Record("finetuning/question_answering", ["torch", "d2lbert"], arguments.seeds, data_sets=DATA_SETS)
     parts = read_parts(get_model("minilm")[1], arguments.size)
     notes = {
         "data": {name: len(questions) for name, questions in parts.items()},

@@ -107,7 +107,9 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "finetuning/small_sets")
     options = parser.parse_args()
-    record = Record("finetuning/small_sets", ["torch", "d2lbert", "scikit-learn"], options.seeds)
+    record = Record(
+        "finetuning/small_sets", ["torch", "d2lbert", "scikit-learn"], options.seeds, data_sets=options.data
+    )
     metrics: dict[str, Any] = {}
     for model in options.models:
         for name in options.data:
@@ -116,7 +118,7 @@ def main() -> None:
                     runs = [kept_or_run(model, name, size, setting, seed, options) for seed in options.seeds]
                     by_size = metrics.setdefault(model, {}).setdefault(name, {}).setdefault(str(size), {})
                     by_size[setting] = summary(runs, settings_of(setting, size, model))
-    record.write(metrics, sample="sst2" in options.data and data.is_sample("sst2"), dev=DEV)
+    record.write(metrics, dev=DEV)
 
 
 if __name__ == "__main__":

@@ -187,14 +187,13 @@ def main() -> None:
         options.turns, options.steps = 2, 3
     transformers.logging.set_verbosity_error()  # that a tagger's file has a pooler too is no news
     transformers.utils.logging.disable_progress_bar()
-    record = Record("finetuning/speed", ["torch", "transformers", "d2lbert"], seeds=[0])
+    record = Record("finetuning/speed", ["torch", "transformers", "d2lbert"], seeds=[0], data_sets=DATA)
     encoder, tokenizer = get_model("minilm")
     metrics: dict[str, Any] = {}
     for name in DATA:
         metrics[name] = measure(name, options, encoder, tokenizer)
     if not options.quick:
-        samples = [name for name in DATA if data.is_sample(name)]
-        record.write(metrics, samples=samples, batch_size=Training().batch_size, steps_of_a_block=options.steps)
+        record.write(metrics, batch_size=Training().batch_size, steps_of_a_block=options.steps)
 
 
 if __name__ == "__main__":

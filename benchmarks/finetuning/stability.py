@@ -126,7 +126,7 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "finetuning/stability")
     options = parser.parse_args()
-    record = Record("finetuning/stability", ["torch", "d2lbert"], options.seeds)
+    record = Record("finetuning/stability", ["torch", "d2lbert"], options.seeds, data_sets=[options.data])
     train, dev = read(options.data, options.train, options.dev)
     majority = max(Counter(example.label for example in dev).values()) / len(dev)
     metrics = {}
@@ -137,7 +137,6 @@ def main() -> None:
     record.write(
         metrics,
         data=options.data,
-        sample=data.is_sample(options.data),
         model="minilm",
         examples={"train": len(train), "dev": len(dev)},
         majority=majority,

@@ -15,7 +15,6 @@ from typing import Any
 from benchmarks.command_line import add_precision, add_runs, add_seeds, command_line
 from benchmarks.finetuning.stability import RAW, Setting, read, run, summary
 from benchmarks.record import Record, kept
-from d2lbert import data
 from d2lbert.tasks.table import named_task
 
 DATA, TRAIN, DEV = "sst2", 320, 200  # as in stability
@@ -29,7 +28,7 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "finetuning/stability_rates")
     options = parser.parse_args()
-    record = Record("finetuning/stability_rates", ["torch", "d2lbert"], options.seeds)
+    record = Record("finetuning/stability_rates", ["torch", "d2lbert"], options.seeds, data_sets=[DATA])
     train, dev = read(DATA, TRAIN, DEV)
     task = named_task("classification").of_examples(train)
     majority = max(Counter(example.label for example in dev).values()) / len(dev)
@@ -47,7 +46,7 @@ def main() -> None:
             histories.append(kept(path, settings, work)["history"])
             print(f"rate {rate:g}, seed {seed}: accuracy {histories[-1][-1]['accuracy']:.3f}", flush=True)
         metrics[f"raw, rate {rate:g}"] = {"rate": rate, **summary(histories, majority)}
-    about = {"data": DATA, "sample": data.is_sample(DATA), "examples": {"train": TRAIN, "dev": DEV}}
+    about = {"data": DATA, "examples": {"train": TRAIN, "dev": DEV}}
     record.write(metrics, **about, majority=majority, precision=options.precision)
 
 

@@ -44,7 +44,7 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "finetuning/sweep")
     options = parser.parse_args()
-    record = Record("finetuning/sweep", ["torch", "d2lbert"], options.seeds)
+    record = Record("finetuning/sweep", ["torch", "d2lbert"], options.seeds, data_sets=options.tasks)
     before = json.loads(record.path.read_text(encoding="utf-8"))["metrics"] if record.path.is_file() else {}
     for name in options.tasks:
         found = {}

@@ -109,7 +109,7 @@ def probe(split: str, known: set[tuple[str, str]]) -> dict[str, Any]:
 def main() -> None:
     """Measure and write ``results/finetuning/tagging_probes.json``."""
     command_line(__doc__).parse_args()
-    record = Record("finetuning/tagging_probes", ["torch", "d2lbert"])
+    record = Record("finetuning/tagging_probes", ["torch", "d2lbert"], data_sets=["wnut17"])
     known = {(span[2], text) for one in data.load("wnut17", "train") for span, text in named(one, one.tags).items()}
     found = {split: probe(split, known) for split in ("dev", "test")}
     record.write(found, data="wnut17", model="get_model('minilm', 'wnut17')")

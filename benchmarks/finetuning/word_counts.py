@@ -74,11 +74,10 @@ def pairs(sentences: list[TaggedSentence]) -> list[tuple[str, str]]:
 def main() -> None:
     """Count, score, and write ``results/finetuning/word_counts.json``."""
     command_line(__doc__).parse_args()
-    record = Record("finetuning/word_counts", ["d2lbert", "scikit-learn"])
+    record = Record("finetuning/word_counts", ["d2lbert", "scikit-learn"], data_sets=[*TEXTS, WORDS])
     measured = {name: of_texts(*read(name, PLANS[name])) for name in TEXTS}
     measured[WORDS] = of_words(*(data.load(WORDS, split) for split in ("train", "dev", "test")))
-    sample = any(data.is_sample(name) for name in (*TEXTS, WORDS))
-    record.write(measured, sample=sample)
+    record.write(measured)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.command_line import add_precision, add_runs, command_line
-from benchmarks.probes import probe, read
+from benchmarks.probes import SETS, probe, read
 from benchmarks.record import Record, kept, spread
 from d2lbert import data
 from d2lbert.config import preset
@@ -153,7 +153,12 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "pretraining/ablations")
     options = parser.parse_args()
-    record = Record("pretraining/ablations", ["torch", "scikit-learn", "d2lbert"], list(SEEDS))
+    record = Record(
+        "pretraining/ablations",
+        ["torch", "scikit-learn", "d2lbert"],
+        list(SEEDS),
+        data_sets=[*TASKS, SETS["part of speech"]],
+    )
     shards = TokenShards.open(options.corpus)
     words = [read("part of speech", split, count, 0) for split, count in WORDS.items()]
     metrics: dict[str, Any] = {}

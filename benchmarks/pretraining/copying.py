@@ -33,7 +33,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=5, help="of 64 held-out pairs")
     add_precision(parser)
     options = parser.parse_args()
-    record = Record("pretraining/copying", ["torch", "d2lbert"], seeds=[SEED])
+    record = Record(
+        "pretraining/copying", ["torch", "d2lbert"], seeds=[SEED], data_sets=["wikipedia_en"], samples_do=False
+    )
     shards = corpus(options.out)
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     seed_everything(SEED)

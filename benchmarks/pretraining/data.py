@@ -211,7 +211,9 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ["RAYON_NUM_THREADS"] = "1"  # before `tokenizers` starts its threads: one core for each side
     torch.set_num_threads(1)
-    record = Record("pretraining/data", ["torch", "transformers", "tokenizers", "numpy", "d2lbert"], seeds=[0])
+    record = Record(
+        "pretraining/data", ["torch", "transformers", "tokenizers", "numpy", "d2lbert"], [0], data_sets=["wikipedia_en"]
+    )
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     paragraphs, size = [], 0
     for paragraph in paragraphs_of("wikipedia_en"):
@@ -235,8 +237,7 @@ def main() -> None:
     print(f"masking, with_padding, {in_words(metrics['masking']['with_padding'])}")
     for name, found in metrics["pipeline"].items():
         print(f"pipeline, {name}, {in_words(found)}")
-    sample = "sample" if data.is_sample("wikipedia_en") else "real"
-    record.write(metrics, data=f"wikipedia_en, {sample}, {size:,} characters", batch_size=BATCH, max_length=LENGTH)
+    record.write(metrics, data=f"wikipedia_en, {size:,} characters", batch_size=BATCH, max_length=LENGTH)
 
 
 if __name__ == "__main__":

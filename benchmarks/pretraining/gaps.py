@@ -109,7 +109,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=100, help="of 64 held-out pairs")
     parser.add_argument("--texts", type=int, default=500, help="with a gap each, as in benchmarks/pretraining/gpt.py")
     options = parser.parse_args()
-    record = Record("pretraining/gaps", ["torch", "numpy", "d2lbert"], seeds=[0])
+    record = Record(
+        "pretraining/gaps", ["torch", "numpy", "d2lbert"], seeds=[0], data_sets=["wikipedia_en"], samples_do=False
+    )
     shards = corpus(options.out)
     model = BertForPretraining.from_pretrained(MODEL)
     metrics = {

@@ -247,7 +247,7 @@ def main() -> None:
     add_precision(parser)
     parser.add_argument("--texts", type=int, default=500, help="held-out texts with a gap each")
     options = parser.parse_args()
-    record = Record("pretraining/gpt", ["torch", "d2lbert"], seeds=[SEED])
+    record = Record("pretraining/gpt", ["torch", "d2lbert"], seeds=[SEED], data_sets=["wikipedia_en"], samples_do=False)
     shards = corpus(options.out / "corpus")
     trained = models(shards, SEED)
     histories = {name: train(name, model, shards, options) for name, model in trained.items()}

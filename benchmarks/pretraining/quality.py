@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1000, help="of each paradigm of BLiMP")
     parser.add_argument("--result", default="pretraining/quality", help="results/<this>.json")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "numpy", "d2lbert"], seeds=[0])
+    record = Record(options.result, ["torch", "numpy", "d2lbert"], [0], data_sets=["blimp"])
     shards, tokenizer = TokenShards.open(options.corpus), WordPiece.from_pretrained(options.model)
     model = BertForPretraining.from_pretrained(options.model).to(best_device())
     metrics: dict[str, Any] = {

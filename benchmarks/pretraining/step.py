@@ -92,7 +92,7 @@ def measure(
 
 
 def prepare_corpus(folder: Path, tokenizer: WordPiece) -> TokenShards:
-    """Tokenise two million characters of the corpus, or the sample."""
+    """Tokenise two million characters of the corpus."""
     documents, size = [], 0
     for document in data.read("wikipedia_en", "train"):
         documents.append(document.text)
@@ -108,7 +108,8 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     arguments = parser.parse_args()
-    record = Record("pretraining/step", ["torch", "transformers", "d2lbert"], seeds=[0])
+    packages = ["torch", "transformers", "d2lbert"]
+    record = Record("pretraining/step", packages, [0], data_sets=["wikipedia_en"], samples_do=False)
     tokenizer = WordPiece.from_pretrained(locate("minilm"))  # the 30,522 pieces of BERT, uncased
     metrics: dict[str, Any] = {kind: {} for kind in (*KINDS, "full")}
     with tempfile.TemporaryDirectory() as name:
@@ -122,8 +123,7 @@ def main() -> None:
             metrics["full"][size] = measure(size, len(tokenizer.vocab), full, full)
             for kind, found in metrics.items():
                 print(f"{size}, {kind}, {in_words(found[size])}", flush=True)
-    sample = "sample" if data.is_sample("wikipedia_en") else "real"
-    record.write(metrics, data=f"wikipedia_en, {sample}", max_length=LENGTH, dropout=0.1)
+    record.write(metrics, data="wikipedia_en", max_length=LENGTH, dropout=0.1)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.command_line import add_precision, add_runs, add_seeds, command_line
 from benchmarks.plans import SENTENCES, read
 from benchmarks.record import Record, kept, spread
-from d2lbert import data, get_model
+from d2lbert import get_model
 from d2lbert.storage.files import sha256_of
 from d2lbert.tasks.table import named_task
 from d2lbert.torch.encoder import initialize
@@ -86,10 +86,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SENTENCES), choices=list(SENTENCES))
     add_runs(parser, "pretraining/value")
     options = parser.parse_args()
-    record = Record("pretraining/value", ["torch", "d2lbert", "scikit-learn"], options.seeds)
+    record = Record("pretraining/value", ["torch", "d2lbert", "scikit-learn"], options.seeds, data_sets=options.sets)
     metrics = {name: kept_or_measured(name, options) for name in options.sets}
-    sample = {name: data.is_sample(name) for name in options.sets}
-    record.write(metrics, model=options.model.name, epochs=options.epochs, precision=options.precision, sample=sample)
+    record.write(metrics, model=options.model.name, epochs=options.epochs, precision=options.precision)
 
 
 if __name__ == "__main__":

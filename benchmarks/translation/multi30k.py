@@ -125,7 +125,7 @@ def measure(name: str, languages: str, doc: str | None) -> None:
     """
     options = arguments(doc, name)
     torch.set_float32_matmul_precision("high")
-    record = Record(options.result, ["torch", "sacrebleu"], [options.seed])
+    record = Record(options.result, ["torch", "sacrebleu"], [options.seed], data_sets=[name])
     examples = {split: data.load(name, split) for split in ("train", "dev", "test")}
     tokenizer = tokenizer_for(options.out / "vocabulary.json", examples["train"], options.merges)
     encoded = {split: encode_pairs(examples[split], tokenizer) for split in ("train", "dev")}
@@ -150,7 +150,6 @@ def measure(name: str, languages: str, doc: str | None) -> None:
     record.write(
         measured,
         data=f"multi30k, {languages}",
-        sample=data.is_sample(name),
         sentences={split: len(pairs) for split, pairs in examples.items()},
         settings={name: str(value) for name, value in vars(options).items() if name not in ("out", "resume")},
         learning_rates=LEARNING_RATES,

@@ -132,7 +132,7 @@ def measured(name: str, folder: Path, history: list[dict[str, float]], scores: d
 def main() -> None:
     """Train both, translate, write ``results/translation/small.json``."""
     options = arguments()
-    record = Record(options.result, ["torch", "sacrebleu", "d2lbert"], [options.seed])
+    record = Record(options.result, ["torch", "sacrebleu", "d2lbert"], [options.seed], data_sets=["multi30k"])
     examples = {split: data.load("multi30k", split) for split in ("train", "dev", "test")}
     tokenizer = tokenizer_for(options.out / "vocabulary.json", examples["train"], options.merges)
     encoded = {split: encode_pairs(examples[split], tokenizer) for split in ("train", "dev")}
@@ -147,7 +147,6 @@ def main() -> None:
     record.write(
         results,
         data="multi30k, English to German",
-        sample=data.is_sample("multi30k"),
         sentences={split: len(pairs) for split, pairs in examples.items()},
         settings={name: str(value) for name, value in vars(options).items() if name not in ("out", "resume")},
         standard_errors={split: standard_errors(found[split], references[split]) for split in found},

@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8, help="of a turn")
     parser.add_argument("--merges", type=int, default=4000)
     arguments = parser.parse_args()
-    record = Record("translation/training_speed", ["torch", "d2lbert"], [0])
+    record = Record("translation/training_speed", ["torch", "d2lbert"], [0], data_sets=["multi30k", "wikipedia_en"])
     seed_everything(0)
     train = data.load("multi30k", "train")
     tokenizer = learn_vocabulary(train, arguments.merges)
@@ -230,7 +230,6 @@ def main() -> None:
         print(f"{name}, {in_words(metrics[name])}", flush=True)
     record.write(
         metrics,
-        data="sample" if data.is_sample("multi30k") else "multi30k, wikipedia_en",
         settings=vars(arguments) | {"tokens": TOKENS, "sentences_of_a_batch": size},
     )
 

