@@ -19,7 +19,9 @@ function placed({ x, y }) {
   return x.map((across, place) => [right + unit * (across - low[0]), HEIGHT - down - unit * (y[place] - low[1])]);
 }
 
-define("word-map", ({ names, groups, groupNames, views, near, what }) => {
+const halo = "pointer-events: none; paint-order: stroke; stroke: var(--pst-color-background, transparent); stroke-linejoin: round";
+
+define("word-map", ({ names, texts, groups, groupNames, views, near, what }) => {
   const state = { view: 0, chosen: 0, scale: 1, middle: [WIDTH / 2, HEIGHT / 2] };
   const [told, below] = [said(), element("div")];
   const picture = svg("svg", {
@@ -58,7 +60,7 @@ define("word-map", ({ names, groups, groupNames, views, near, what }) => {
     });
     for (const { place, x, y } of labels) {
       const weight = first.includes(place) ? "bold" : "normal";
-      parts.push(svg("text", { x: x + 7 * big, y: y + 4 * big, "font-weight": weight, "font-size": 14 * big, style: "pointer-events: none" }, names[place]));
+      parts.push(svg("text", { x: x + 7 * big, y: y + 4 * big, "font-weight": weight, "font-size": 14 * big, style: halo, "stroke-width": 3 * big }, names[place]));
     }
     const [x, y] = seen[state.chosen];
     parts.push(svg("circle", { cx: x, cy: y, r: 10 * big, fill: "none", stroke: "currentColor", "stroke-width": 2.5 }));
@@ -71,10 +73,12 @@ define("word-map", ({ names, groups, groupNames, views, near, what }) => {
     const flat = nearestPoints(points, state.chosen, real.length);
     const both = real.filter(([place]) => flat.includes(place)).length;
     const shown = ([place, cosine]) => `${names[place]} ${fixed(cosine)}`;
+    const text = texts ? ` (“${texts[state.chosen]}”)` : "";
+    const whole = (place) => (texts ? `${names[place]}: ${texts[place]}` : names[place]);
     told.textContent =
-      `${names[state.chosen]}: nearest by cosine ${real.slice(0, 3).map(shown).join(", ")}. ` +
+      `${names[state.chosen]}${text}: nearest by cosine ${real.slice(0, 3).map(shown).join(", ")}. ` +
       `Of its ${real.length} nearest, ${both} ${both === 1 ? "is" : "are"} also among the ${flat.length} nearest on the map. Zoom ${fixed(state.scale, 1)}.`;
-    const rows = real.map(([place, cosine], row) => [names[place], fixed(cosine), names[flat[row]], flat.includes(place) ? "yes" : "no"]);
+    const rows = real.map(([place, cosine], row) => [whole(place), fixed(cosine), names[flat[row]], flat.includes(place) ? "yes" : "no"]);
     below.replaceChildren(table(`Neighbours of “${names[state.chosen]}”`, ["by cosine", "cosine", "on the map", "both?"], rows));
   };
   const show = () => {

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from figure_page import FigurePage, call, figure_page, written_in
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -141,3 +142,29 @@ def test_nearest_points_are_numpys(word_map: FigurePage, data: dict[str, Any]) -
     for place in (0, 7, 59):
         found = call(word_map, "nearestPoints", points.tolist(), place, COUNT)
         assert [WORDS[number] for number in found] == on_the_map(view, WORDS[place])
+
+
+def test_uses_of_a_word_have_neighbours_of_their_own_in_each_layer(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    functions = written_in("bert/bert", "cosines", "map_of_uses")
+    functions["cosines"].__globals__["functional"] = torch.nn.functional
+    layers = torch.randn(3, 8, 16, generator=torch.Generator().manual_seed(0))
+    names = [f"{kind} {number}" for kind in ("river", "money") for number in range(1, 5)]
+    texts = [f"A sentence with {name}." for name in names]
+    views = [{"name": f"layer {number}"} | functions["map_of_uses"](layer) for number, layer in enumerate(layers)]
+    groups = {"groups": [0] * 4 + [1] * 4, "groupNames": ["river", "money"]}
+    data = {"names": names, "texts": texts, "views": views, "what": "uses", **groups}
+    with figure_page(driver, tmp_path, "word-map", data) as page:
+        assert page.problems() == []
+        page.keys(page.labelled("use"), Keys.CONTROL + "a" + Keys.NULL, "money 2", Keys.ENTER)
+        for number, layer in enumerate(layers):
+            page.choose("map", f"layer {number}")
+            right = torch.nn.functional.cosine_similarity(layer[5:6], layer)
+            right[5] = -1
+            order = right.argsort(descending=True)[:5].tolist()
+            assert [row[0] for row in page.rows()] == [f"{names[place]}: {texts[place]}" for place in order]
+            assert [float(row[1]) for row in page.rows()] == pytest.approx(right[order].tolist(), abs=6e-3)
+            assert page.said.startswith(f"money 2 (“{texts[5]}”): nearest by cosine {names[order[0]]} ")
+            centred = layer - layer.mean(0)
+            plane = torch.linalg.svd(centred, full_matrices=False)[0] * torch.linalg.svdvals(centred)
+            close = torch.cdist(plane[5:6, :2], plane[:, :2])[0].argsort()[1:6].tolist()
+            assert [row[2] for row in page.rows()] == [names[place] for place in close]
