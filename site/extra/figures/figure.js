@@ -6,12 +6,14 @@
 const STYLE = `
   :host { display: block; line-height: 1.4; }
   .row { display: flex; flex-wrap: wrap; gap: 0.4rem 1.2rem; align-items: center; margin: 0.4rem 0; }
+  .row > label { max-width: 100%; }
   .side { flex: 1 1 16rem; min-width: 0; }
   svg { display: block; width: 100%; height: auto; max-width: 30rem; font-size: 13px; }
   svg text { fill: currentColor; }
   svg text.in { fill: #111; }
   button, select, textarea, input { font: inherit; color: inherit; }
   button, select, textarea { background: transparent; border: 1px solid currentColor; border-radius: 4px; padding: 0.2rem 0.7rem; }
+  select { max-width: 100%; }
   select option { color: #111; background: white; }
   textarea { width: 100%; box-sizing: border-box; }
   button:disabled { opacity: 0.5; }
@@ -35,6 +37,8 @@ const STYLE = `
   .hidden { background: var(--d2l-hidden, #d9d2ee); }
   .weight { background: var(--d2l-weight, #f7b7a3); }
   .output { background: var(--d2l-output, #f3c6de); }
+  .picks > [role="radio"] { cursor: pointer; font: inherit; }
+  .picks > [aria-checked="true"] { outline: 3px solid var(--d2l-query-line, #0072b2); outline-offset: 0; }
   .bar { display: inline-block; height: 0.8em; vertical-align: baseline; border: 1px solid #333; box-sizing: border-box; }
   .said { min-height: 1.4em; margin: 0.3rem 0; }
   @media (max-width: 480px) { th, td { padding: 0.1rem 0.3rem; } }
@@ -157,4 +161,40 @@ export function drags(node, picture, moved) {
     const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(picture.getScreenCTM().inverse());
     moved(place.x, place.y);
   });
+}
+
+/**
+ * Return a group of nodes of which one is chosen: by a click, by the arrow keys (up and down move by `columns`), Home and
+ * End, and with `hover` also by the mouse above it. `changed` gets the number of the chosen one. The node has set(number),
+ * which chooses without a call.
+ */
+export function picks(label, nodes, chosen, changed, { columns = 1, hover = false } = {}) {
+  const group = element("div", { class: "picks", role: "radiogroup", "aria-label": label }, ...nodes);
+  group.set = (number) => {
+    chosen = number;
+    nodes.forEach((node, place) => {
+      node.setAttribute("aria-checked", place === number);
+      node.setAttribute("tabindex", place === number ? 0 : -1);
+    });
+  };
+  const pick = (number) => {
+    if (number === chosen) return;
+    group.set(number);
+    changed(number);
+  };
+  nodes.forEach((node, place) => {
+    node.setAttribute("role", "radio");
+    node.addEventListener("click", () => pick(place));
+    if (hover) node.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && pick(place));
+  });
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+  group.addEventListener("keydown", (event) => {
+    const to = { Home: 0, End: nodes.length - 1 }[event.key] ?? chosen + steps[event.key];
+    if (!(to in nodes)) return;
+    event.preventDefault();
+    pick(to);
+    nodes[to].focus();
+  });
+  group.set(chosen);
+  return group;
 }

@@ -214,3 +214,70 @@ export function budget(model, { rows, workers, sharded, tokens, peak, utilisatio
   const hours = operations / (workers * utilisation * peak) / 3600;
   return { state, activations, memory: state + activations, operations, hours, dollars: hours * workers * price };
 }
+
+/**
+ * All spans of at most `longest` tokens from their logits as start and as end: each with its first and last token and its
+ * probability, the softmax over all of them; likeliest first.
+ */
+export function spanProbabilities(start, end, longest) {
+  const spans = [];
+  for (let first = 0; first < start.length; first++)
+    for (let last = first; last < Math.min(first + longest, end.length); last++) spans.push({ first, last });
+  const shares = softmax(spans.map(({ first, last }) => start[first] + end[last]));
+  spans.forEach((span, place) => (span.probability = shares[place]));
+  return spans.sort((a, b) => b.probability - a.probability);
+}
+
+const largest = (numbers) => numbers.indexOf(Math.max(...numbers));
+
+/** The likeliest label of each word, by its number; chances are (T, C). */
+export const likeliest = (chances) => chances.map(largest);
+
+/** The most probable sequence of labels that IOB2 allows: the search of Viterbi. Before a sentence stands O. */
+export function legalLabels(chances, labels) {
+  const allowed = (before, label) => label[0] !== "I" || before.slice(1) === label.slice(1);
+  const after = (before) => labels.map((label) => (allowed(before, label) ? 0 : -Infinity));
+  let best = after("O").map((penalty, label) => Math.log(chances[0][label]) + penalty);
+  const back = [];
+  for (const row of chances.slice(1)) {
+    const ways = labels.map((label) => best.map((score, before) => score + (allowed(labels[before], label) ? 0 : -Infinity)));
+    back.push(ways.map(largest));
+    best = ways.map((scores, label) => Math.max(...scores) + Math.log(row[label]));
+  }
+  const path = [largest(best)];
+  for (const before of back.reverse()) path.unshift(before[path[0]]);
+  return path;
+}
+
+/** The entities of tags in IOB2, each with its first word, the one behind its last, and its type; an I- that continues nothing begins one. */
+export function entitySpans(tags) {
+  const found = [];
+  tags.forEach((tag, place) => {
+    if (tag === "O") return;
+    const [before, type] = [found.at(-1), tag.slice(2)];
+    if (tag[0] === "I" && before?.end === place && before.type === type) before.end++;
+    else found.push({ start: place, end: place + 1, type });
+  });
+  return found;
+}
+
+export const HABITS = ["the previous token", "the next token", "the token itself", "[CLS]", "[SEP]"];
+
+/**
+ * Where a head looks on average: the mean weight, over all tokens but the first and the last, on the previous token, the
+ * next one, the token itself, the first and the last token of the text. `weights` are (L, L); a row asks.
+ */
+export function habits(weights) {
+  const last = weights.length - 1;
+  const places = (row) => [row - 1, row + 1, row, 0, last];
+  const asking = weights.slice(1, last);
+  return HABITS.map((_, habit) => asking.reduce((sum, row, place) => sum + row[places(place + 1)[habit]], 0) / asking.length);
+}
+
+/** The `count` points nearest to a point of the plane, by their numbers, nearest first. */
+export function nearestPoints(points, chosen, count) {
+  const [x, y] = points[chosen];
+  const far = points.map(([u, v]) => Math.hypot(u - x, v - y));
+  const others = points.map((_, place) => place).filter((place) => place !== chosen);
+  return others.sort((a, b) => far[a] - far[b] || a - b).slice(0, count);
+}
