@@ -87,14 +87,7 @@ class Trainer(BaseTrainer):
             return self.train(batches, log, bar, self.report(log) if lacks_row else {})
 
     def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
-        """Take one training step and return its losses.
-
-        Args:
-            batches: where the step takes its ``accumulation`` batches from.
-
-        Returns:
-            The learning rate, and the mean loss of each objective in nats.
-        """
+        """Take one training step on the next ``accumulation`` batches; return its learning rate and losses in nats."""
         settings = self.settings
         step_batches = list(itertools.islice(batches, settings.accumulation))
         counts = [count_targets(batch) for batch, _ in step_batches]

@@ -148,14 +148,7 @@ class Trainer(BaseTrainer):
         return TrainingLog(self.out / LOG, log_columns(self.data.objectives), self.step, curves)
 
     def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
-        """Take one training step and return its losses.
-
-        Args:
-            batches: where the step takes its ``accumulation`` batches from.
-
-        Returns:
-            The learning rate, and the mean loss of each objective in nats.
-        """
+        """Take one training step on the next ``accumulation`` batches; return its learning rate and losses in nats."""
         settings, world = self.settings, self.world
         self.parallel.train()
         # Every process prepares all batches of the step, in a hundredth of the time that the model takes, and works on
