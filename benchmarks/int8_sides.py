@@ -9,7 +9,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import to_tensors
 
 Engine = Callable[[Any], np.ndarray]
+Text = TypeVar("Text")  # as characters or encoded
 BATCH = 32  # texts
 CALIBRATION = 256  # training texts that calibrate
 
@@ -85,8 +86,12 @@ def in_onnx_runtime(graph: Path, model: BertForSequenceClassification) -> Engine
     return in_pytorch(ExportedModel(graph, model.config, list(model.labels)))
 
 
+def batches_of(texts: Sequence[Text]) -> list[list[Text]]:
+    """Return texts in batches of :data:`BATCH`, in their order."""
+    return [list(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+
+
 def to_calibrate(encodings: Sequence[Encoding]) -> list[dict[str, np.ndarray]]:
     """Return inputs of a graph for packed rows, by name: batches of texts."""
-    starts = range(0, len(encodings), BATCH)
-    batches = [arguments(to_tensors(pack(encodings[start : start + BATCH])), (*PACKED, COLUMNS)) for start in starts]
+    batches = [arguments(to_tensors(pack(batch)), (*PACKED, COLUMNS)) for batch in batches_of(encodings)]
     return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches]

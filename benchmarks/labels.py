@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.int8_sides import BATCH, Engine
+from benchmarks.int8_sides import Engine, batches_of
 from d2lbert.data.batching import pack
 
 
 def labels_of(engine: Engine, encodings: list[Any]) -> np.ndarray:
     """Return the number of the label that an engine gives to each text."""
-    batches = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)]
-    return np.concatenate([engine(pack(batch)) for batch in batches]).argmax(-1)
+    return np.concatenate([engine(pack(batch)) for batch in batches_of(encodings)]).argmax(-1)
 
 
 def compared(found: np.ndarray, exact: np.ndarray, truth: np.ndarray) -> dict[str, float]:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.command_line import command_line
-from benchmarks.int8_sides import BATCH, in_pytorch
+from benchmarks.int8_sides import batches_of, in_pytorch
 from benchmarks.pruned import Whole, smaller_models, zeros
 from benchmarks.record import Record
 from benchmarks.timing import compare, in_words, take_turns, timed
@@ -51,7 +51,7 @@ def size_of(model: BertForSequenceClassification) -> dict[str, int]:
 
 def speeds(models: dict[str, BertForSequenceClassification], encodings: list[Any]) -> dict[str, Any]:
     """Let the models take turns over batches of texts."""
-    turns = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)]
+    turns = batches_of(encodings)
 
     def side(model: BertForSequenceClassification) -> Callable[[list[Any]], Any]:
         run = in_pytorch(model.eval())

@@ -26,6 +26,7 @@ from benchmarks.int8_sides import (
     BATCH,
     CALIBRATION,
     Engine,
+    batches_of,
     graph_file,
     in_onnx_runtime,
     in_pytorch,
@@ -97,7 +98,7 @@ def measure(
         long: whose latency is taken.
     """
     model = model_of(name)
-    chunks = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)][:batches]
+    chunks = batches_of(encodings)[:batches]
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         graphs = write_graphs(model, Path(folder), calibration)

@@ -31,22 +31,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import int8_sides
 from benchmarks.clients import send
 from benchmarks.command_line import command_line
 from benchmarks.compression.sharing import factorised, how_often, size_of
 from benchmarks.deployment.serving import MODEL, OURS, PORT, WARM_UP, percentile, serving
 from benchmarks.engine_turns import TOLERANCE, instructions, texts_of_length, turns_of
-from benchmarks.int8_sides import (
-    BATCH,
-    CALIBRATION,
-    Engine,
-    graph_file,
-    in_onnx_runtime,
-    in_pytorch,
-    in_transformers,
-    int8_file,
-    to_calibrate,
-)
 from benchmarks.labels import compared, labels_of
 from benchmarks.pruned import Change, Whole, smaller_models
 from benchmarks.record import Record
@@ -73,7 +63,7 @@ class Made:
         size: its parameters, and the bytes of its file.
     """
 
-    engine: Engine
+    engine: int8_sides.Engine
     packed: bool
     size: dict[str, int]
 
@@ -92,12 +82,12 @@ class Workshop:
 
     def in_transformers(self) -> Made:
         """Return the classifier as ``transformers`` computes it, in padded rows."""
-        return Made(in_transformers(self.model, "sdpa"), False, size_of(self.model))
+        return Made(int8_sides.in_transformers(self.model, "sdpa"), False, size_of(self.model))
 
     def changed(self, change: Change) -> Made:
         """Return a copy after a change, in packed rows."""
         model = self.whole.after(change).eval()
-        return Made(in_pytorch(model), True, size_of(model))
+        return Made(int8_sides.in_pytorch(model), True, size_of(model))
 
     def exported(self, write: Callable[[Path], Path]) -> Made:
         """Return a graph for ONNX Runtime in packed rows.
@@ -105,13 +95,13 @@ class Workshop:
         Args:
             write: returns the file that is measured, given the graph in 32 bits.
         """
-        path = write(graph_file(self.model, self.folder, packed=True))
+        path = write(int8_sides.graph_file(self.model, self.folder, packed=True))
         size = {**size_of(self.model), "bytes": path.stat().st_size}
-        return Made(in_onnx_runtime(path, self.model), True, size)
+        return Made(int8_sides.in_onnx_runtime(path, self.model), True, size)
 
     def calibration(self) -> list[dict[str, np.ndarray]]:
         """Return the inputs that give the steps of a calibrated graph."""
-        return to_calibrate(self.whole.encodings("train")[:CALIBRATION])
+        return int8_sides.to_calibrate(self.whole.encodings("train")[: int8_sides.CALIBRATION])
 
 
 @dataclass(frozen=True)
@@ -133,10 +123,10 @@ STEPS = {
     "packed rows": Step("", lambda shop: shop.changed(lambda model: None)),
     "narrow table": Step("sharing", lambda shop: shop.changed(factorised(RANK, how_often(shop.whole)))),
     "pruned": Step("pruning", lambda shop: shop.changed(smaller_models(shop.whole)["half of heads and neurons"])),
-    "8 bits": Step("quantization", lambda shop: shop.exported(lambda graph: int8_file(graph, "int8"))),
+    "8 bits": Step("quantization", lambda shop: shop.exported(lambda graph: int8_sides.int8_file(graph, "int8"))),
     "8 bits, calibrated": Step(
         "quantization",
-        lambda shop: shop.exported(lambda graph: int8_file(graph, "calibrated", batches=shop.calibration())),
+        lambda shop: shop.exported(lambda graph: int8_sides.int8_file(graph, "calibrated", batches=shop.calibration())),
     ),
     "ONNX, 32 bits": Step("export", lambda shop: shop.exported(lambda graph: graph)),
     SERVED: Step("serving"),
@@ -203,7 +193,7 @@ def engine_rows(shop: Workshop, names: list[str], turns: int, batches: int | Non
     texts = [example.text for example in shop.whole.parts["dev"]]
     long = texts_of_length(shop.tokenizer, texts, TOKENS, turns)
     encodings = shop.whole.encodings("dev")
-    chunks = [encodings[start : start + BATCH] for start in range(0, len(encodings), BATCH)][:batches]
+    chunks = int8_sides.batches_of(encodings)[:batches]
     latency, _ = turns_of(sides, [[one] for one in long])
     laps, logits = turns_of(sides, chunks)
     speed = compare(laps, "sentences", [(name, REFERENCE) for name in made if name != REFERENCE])
@@ -231,8 +221,8 @@ def shortened(tokenizer: WordPiece, texts: list[str], tokens: int, count: int) -
 def answers(texts: list[str]) -> list[dict[str, Any]]:
     """Return the server's answer to each text; a request holds a batch of them."""
     found = []
-    for start in range(0, len(texts), BATCH):
-        body = "".join(json.dumps({"text": text}) + "\n" for text in texts[start : start + BATCH]).encode()
+    for batch in int8_sides.batches_of(texts):
+        body = "".join(json.dumps({"text": text}) + "\n" for text in batch).encode()
         kind = {"Content-Type": "application/jsonlines"}
         request = urllib.request.Request(f"http://127.0.0.1:{PORT}/invocations", body, kind)
         with urllib.request.urlopen(request, timeout=600) as reply:
@@ -242,7 +232,7 @@ def answers(texts: list[str]) -> list[dict[str, Any]]:
 
 def served_row(shop: Workshop, turns: int, batches: int | None, seconds: float) -> dict[str, Any]:
     """Return what clients see of the server."""
-    texts = [example.text for example in shop.whole.parts["dev"]][: batches and batches * BATCH]
+    texts = [example.text for example in shop.whole.parts["dev"]][: batches and batches * int8_sides.BATCH]
     long = [{"text": text} for text in shortened(shop.tokenizer, texts, TOKENS, min(turns, len(texts)))]
     contents = [{"text": text} for text in texts]
     with serving(OURS):
@@ -253,7 +243,7 @@ def served_row(shop: Workshop, turns: int, batches: int | None, seconds: float) 
     if one.refused or many.refused:
         raise SystemExit(f"the server refused {one.refused + many.refused} requests: run it again on an idle machine")
     found = np.array([shop.model.labels.index(label) for label in told])
-    exact = labels_of(in_pytorch(shop.model), shop.whole.encodings("dev")[: len(texts)])
+    exact = labels_of(int8_sides.in_pytorch(shop.model), shop.whole.encodings("dev")[: len(texts)])
     rate = len(many.waited) / many.seconds
     return {
         **size_of(shop.model),
@@ -343,7 +333,7 @@ def main() -> None:
     record.write(
         in_order(rows),
         data="sst2 dev",
-        batch_size=BATCH,
+        batch_size=int8_sides.BATCH,
         tokens=TOKENS,
         clients=CLIENTS,
         dollars_per_hour=PRICE,

@@ -6,8 +6,11 @@ A framework is imported when it is first used, so that a mistake on the command 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,16 +29,29 @@ EditionName = Annotated[
 Scored = tuple[dict[str, float], list[dict[str, Any]]]
 
 
-class Edition(Protocol):
-    """An edition as the commands see it. A folder that one has written is read by both."""
+@dataclass(frozen=True)
+class Edition:
+    """An edition as the commands see it. A folder that one has written is read by both.
+
+    Fields:
+        name: of its package: ``torch`` is :mod:`d2lbert.torch`. The modules in it have the same names in both.
+        load: returns a fine-tuned model on the best device, and its tokenizer; from its folder or name and its class.
+    """
 
     name: str
+    load: Callable[[str, Any], tuple[Any, Tokenizer]]
+
+    def _module(self, name: str) -> ModuleType:
+        """Import a module of this edition, such as ``training.evaluation``."""
+        return import_module(f"d2lbert.{self.name}.{name}")
 
     def head_of(self, task: str) -> Any:
         """Return the model class that a task trains."""
+        return getattr(self._module("heads"), named_task(task).head)
 
     def seed(self, seed: int) -> None:
         """Seed all random generators."""
+        self._module("runtime").seed_everything(seed)
 
     def load_trained(self, task: str, model: str) -> tuple[Any, Tokenizer]:
         """Load the fine-tuned model of a task, and its tokenizer, onto the best device.
@@ -43,6 +59,7 @@ class Edition(Protocol):
         Raises:
             UserError: there is no such folder, or it holds no model of the task, or none that this edition computes.
         """
+        return self.load(model, self.head_of(task))
 
     def fine_tune(
         self,
@@ -55,128 +72,54 @@ class Edition(Protocol):
         stopped: Callable[[], bool],
     ) -> History:
         """Train a model on the first examples, and keep the epoch that is best on the second."""
+        fine_tune = self._module("training.finetuning").fine_tune
+        history: History = fine_tune(
+            model, task, tokenizer, *examples, settings, checkpoint=checkpoint, stopped=stopped
+        )
+        return history
 
     def evaluate(
         self, model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int
     ) -> Scored:
         """Return the scores of a model, and its prediction for each example."""
+        evaluate = self._module("training.evaluation").evaluate
+        scored: Scored = evaluate(model, task, tokenizer, examples, max_length)
+        return scored
 
     def predict(
         self, model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int
     ) -> list[dict[str, Any]]:
         """Return the model's prediction for each example."""
+        predict = self._module("training.evaluation").predict
+        predictions: list[dict[str, Any]] = predict(model, task, tokenizer, examples, max_length)
+        return predictions
 
 
-class TorchEdition(Edition):
-    """PyTorch; it also runs models that were exported to ONNX."""
+def _load_torch(model: str, head: Any) -> tuple[Any, Tokenizer]:
+    """Load a model of PyTorch, or one that was exported to ONNX."""
+    from d2lbert.deploy import exported
+    from d2lbert.torch.runtime import best_device
 
-    name = "torch"
-
-    def head_of(self, task: str) -> Any:
-        from d2lbert.torch import heads
-
-        return getattr(heads, named_task(task).head)
-
-    def seed(self, seed: int) -> None:
-        from d2lbert.torch.runtime import seed_everything
-
-        seed_everything(seed)
-
-    def load_trained(self, task: str, model: str) -> tuple[Any, Tokenizer]:
-        from d2lbert.deploy import exported
-        from d2lbert.torch.runtime import best_device
-
-        trained, tokenizer = exported.load_trained(model, self.head_of(task))
-        return trained.to(best_device()), tokenizer
-
-    def fine_tune(
-        self,
-        model: Any,
-        task: Task,
-        tokenizer: Tokenizer,
-        examples: tuple[Sequence[Any], Sequence[Any]],
-        settings: Training,
-        checkpoint: Path | None,
-        stopped: Callable[[], bool],
-    ) -> History:
-        from d2lbert.torch.training.finetuning import fine_tune
-
-        return fine_tune(model, task, tokenizer, *examples, settings, checkpoint=checkpoint, stopped=stopped)
-
-    def evaluate(
-        self, model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int
-    ) -> Scored:
-        from d2lbert.torch.training.evaluation import evaluate
-
-        return evaluate(model, task, tokenizer, examples, max_length)
-
-    def predict(
-        self, model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int
-    ) -> list[dict[str, Any]]:
-        from d2lbert.torch.training.evaluation import predict
-
-        return predict(model, task, tokenizer, examples, max_length)
+    trained, tokenizer = exported.load_trained(model, head)
+    return trained.to(best_device()), tokenizer
 
 
-class MxnetEdition(Edition):
-    """Apache MXNet 1.9.1: BERT alone, in float32."""
+def _load_mxnet(model: str, head: Any) -> tuple[Any, Tokenizer]:
+    """Load a model of MXNet: a BERT, in float32."""
+    from d2lbert.models import tokenizer_of
+    from d2lbert.mxnet.runtime import best_device, place
+    from d2lbert.weights.folder import ONNX_FILE
+    from d2lbert.zoo.folders import locate
 
-    name = "mxnet"
-
-    def head_of(self, task: str) -> Any:
-        from d2lbert.mxnet import heads
-
-        return getattr(heads, named_task(task).head)
-
-    def seed(self, seed: int) -> None:
-        from d2lbert.mxnet.runtime import seed_everything
-
-        seed_everything(seed)
-
-    def load_trained(self, task: str, model: str) -> tuple[Any, Tokenizer]:
-        head = self.head_of(task)
-        from d2lbert.models import tokenizer_of
-        from d2lbert.mxnet.runtime import best_device, place
-        from d2lbert.weights.folder import ONNX_FILE
-        from d2lbert.zoo.folders import locate
-
-        folder = locate(model)
-        if (folder / ONNX_FILE).is_file():
-            raise UserError(f"{folder} is a graph of ONNX, which the mxnet edition does not run: leave --edition out")
-        trained = head.from_pretrained(folder)
-        place(trained, best_device())
-        return trained, tokenizer_of(folder, trained.config)
-
-    def fine_tune(
-        self,
-        model: Any,
-        task: Task,
-        tokenizer: Tokenizer,
-        examples: tuple[Sequence[Any], Sequence[Any]],
-        settings: Training,
-        checkpoint: Path | None,
-        stopped: Callable[[], bool],
-    ) -> History:
-        from d2lbert.mxnet.training.finetuning import fine_tune
-
-        return fine_tune(model, task, tokenizer, *examples, settings, checkpoint=checkpoint, stopped=stopped)
-
-    def evaluate(
-        self, model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int
-    ) -> Scored:
-        from d2lbert.mxnet.training.evaluation import evaluate
-
-        return evaluate(model, task, tokenizer, examples, max_length)
-
-    def predict(
-        self, model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int
-    ) -> list[dict[str, Any]]:
-        from d2lbert.mxnet.training.evaluation import predict
-
-        return predict(model, task, tokenizer, examples, max_length)
+    folder = locate(model)
+    if (folder / ONNX_FILE).is_file():
+        raise UserError(f"{folder} is a graph of ONNX, which the mxnet edition does not run: leave --edition out")
+    trained = head.from_pretrained(folder)
+    place(trained, best_device())
+    return trained, tokenizer_of(folder, trained.config)
 
 
-_EDITIONS: dict[str, type[Edition]] = {"torch": TorchEdition, "mxnet": MxnetEdition}
+_EDITIONS = {"torch": Edition("torch", _load_torch), "mxnet": Edition("mxnet", _load_mxnet)}
 
 
 def named_edition(name: str) -> Edition:
@@ -187,4 +130,4 @@ def named_edition(name: str) -> Edition:
     """
     if name not in _EDITIONS:
         raise unknown_name("edition", name, _EDITIONS)
-    return _EDITIONS[name]()
+    return _EDITIONS[name]

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import numpy as np
 from mxnet.gluon import nn
 
-from d2lbert.config.bert import BertConfig
 from d2lbert.mxnet.attention import Tensor
 from d2lbert.mxnet.bert import BertModel
 from d2lbert.mxnet.blocks import Block
@@ -22,16 +21,15 @@ from d2lbert.outputs import Rows
 from d2lbert.weights.heads import (
     CHOICE_LABELS,
     SPAN_LABELS,
+    HeadInFolder,
     check_head,
     check_head_is_named,
-    head_fields,
     named_head,
-    read_label_names,
     read_null_threshold,
 )
 
 
-class BertWithHead(Block):
+class BertWithHead(HeadInFolder, Block):
     """What the heads share: an encoder, dropout, one dense layer, and folders that both editions read.
 
     ``hybridize()`` makes graphs of the encoder's parts; what joins them stays Python.
@@ -41,8 +39,7 @@ class BertWithHead(Block):
         labels: the names of the C outputs, in the order of the logits.
     """
 
-    layer_name: ClassVar[str] = "classifier"  # of the dense layer in a file
-    uses_pooler: ClassVar[bool] = True
+    bert: BertModel
 
     def __init__(self, bert: BertModel, labels: Sequence[str]) -> None:
         super().__init__()
@@ -52,11 +49,6 @@ class BertWithHead(Block):
         self.classifier = nn.Dense(len(self.labels), flatten=False, in_units=bert.config.hidden_size)
         initialize(self.classifier, bert.config.initializer_range)
 
-    @property
-    def config(self) -> BertConfig:
-        """The configuration of the encoder."""
-        return self.bert.config
-
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a folder that :meth:`save_pretrained` of either edition or ``transformers`` has written.
@@ -64,17 +56,24 @@ class BertWithHead(Block):
         A folder of low-rank adapters is loaded with its encoder, and the adapters are merged into it.
 
         Raises:
-            UserError: ``config.json`` names another head or has damaged label names, or the weights have no head, do
-                not fit, or are those of a relative of BERT, which this edition does not have.
+            UserError: ``config.json`` names another head or has damaged label names or a damaged threshold, or the
+                weights have no head, do not fit, or are those of a relative of BERT, which this edition does not have.
         """
         from d2lbert.weights.adapters import is_adapter_folder
-        from d2lbert.weights.folder import CONFIG_FILE, read_tensors
-        from d2lbert.weights.header import read_header
+        from d2lbert.weights.folder import CONFIG_FILE
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
-        if is_adapter_folder(path):
-            return cls._with_adapters(path)
+        model = cls._with_adapters(path) if is_adapter_folder(path) else cls._whole(path)
+        model._read_more_fields(path / CONFIG_FILE)
+        return model
+
+    @classmethod
+    def _whole(cls, path: Path) -> Self:
+        """Return the encoder and the head of a model folder."""
+        from d2lbert.weights.folder import CONFIG_FILE, read_tensors
+        from d2lbert.weights.header import read_header
+
         config = BertModel.config_class.from_json(path / CONFIG_FILE)
         BertModel.check_file(read_header(path), config, path)
         tensors = read_tensors(path)
@@ -98,45 +97,16 @@ class BertWithHead(Block):
         encoder.load_tensors(merge_into(encoder.tensors(), content, path), path)
         return model
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that the class of the same name in ``transformers`` loads, and the PyTorch edition."""
-        from d2lbert.weights.folder import write_folder
-
-        config = self.bert.config
-        tensors = {f"{config.model_type}.{name}": array for name, array in self.bert.tensors().items()}
-        tensors |= named_arrays(self, self.head_names())
-        write_folder(folder, config, tensors, self.config_fields())
-
     def logits_of(self, vectors: Tensor) -> Tensor:
         """Return logits (..., C) of the vectors (..., D) that the head reads: pooled ones, or those of tokens."""
         return self.classifier(self.dropout(vectors))
-
-    def config_fields(self) -> dict[str, Any]:
-        """Return the fields of ``config.json`` besides the encoder's sizes."""
-        config = self.bert.config
-        return {**head_fields(config.architecture, type(self).__name__, self.labels), **self._more_fields()}
 
     def head_names(self) -> dict[str, str]:
         """Return the table from our names of the head's parameters to those in a file."""
         return {f"classifier.{kind}": f"{self.layer_name}.{kind}" for kind in ("weight", "bias")}
 
-    @classmethod
-    def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        """Return the label names in a ``config.json``, in the order of the logits.
-
-        Args:
-            path: of the ``config.json``.
-            tensors: of the file of weights; the head's layer tells how many labels there are, if they have no names.
-        """
-        return read_label_names(path, cls.__name__, tensors.get(f"{cls.layer_name}.weight"))
-
-    def _optional_tensors(self) -> dict[str, np.ndarray]:
-        """Return the tensors that a file may lack, with the values to use instead."""
-        return {}
-
-    def _more_fields(self) -> dict[str, object]:
-        """Return more fields of ``config.json``, besides the label names."""
-        return {}
+    def head_arrays(self) -> dict[str, np.ndarray]:
+        return named_arrays(self, self.head_names())
 
 
 class _BertWithPooledHead(BertWithHead):
@@ -166,9 +136,6 @@ class _BertWithTokenHead(BertWithHead):
     """A head on every token. It needs no pooler, and ``transformers`` saves none."""
 
     uses_pooler = False
-
-    def _optional_tensors(self) -> dict[str, np.ndarray]:
-        return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
 
     def forward(
         self, token_ids: Tensor | Rows[Tensor], segment_ids: Tensor | None = None, mask: Tensor | None = None
@@ -207,26 +174,15 @@ class BertForQuestionAnswering(_BertWithTokenHead):
         self.null_threshold: float | None = None
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a folder that :meth:`save_pretrained` of either edition or ``transformers`` has written.
-
-        Raises:
-            UserError: as for the other heads, or ``null_threshold`` is not a number.
-        """
-        from d2lbert.weights.folder import CONFIG_FILE
-        from d2lbert.zoo.folders import locate
-
-        model, path = super().from_pretrained(folder), locate(folder) / CONFIG_FILE
-        model.null_threshold = read_null_threshold(path)
-        return model
-
-    @classmethod
     def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
         check_head(path, cls.__name__)
         return list(SPAN_LABELS)
 
     def _more_fields(self) -> dict[str, object]:
         return {"null_threshold": self.null_threshold}
+
+    def _read_more_fields(self, path: Path) -> None:
+        self.null_threshold = read_null_threshold(path)
 
 
 class BertForMultipleChoice(_BertWithPooledHead):

@@ -105,12 +105,13 @@ class BertForPretraining(HuggingFaceFolder):
 
     def folder_fields(self) -> dict[str, Any]:
         """Return the fields of ``config.json`` besides the sizes."""
-        return {"architectures": ["BertForPreTraining"], "tie_word_embeddings": True}
+        from d2lbert.weights.bert import PRETRAINING_FIELDS
+
+        return dict(PRETRAINING_FIELDS)
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
         """Write a folder that ``transformers.BertForPreTraining`` loads; ``half`` stores numbers in 16 bits."""
-        from d2lbert.weights.folder import write_folder
+        from d2lbert.weights.folder import in_half, write_folder
 
-        dtype = np.float16 if half else np.float32
-        tensors = {name: array.astype(dtype) for name, array in self.tensors().items()}
+        tensors = in_half(self.tensors()) if half else self.tensors()
         write_folder(folder, self.config, tensors, self.folder_fields())

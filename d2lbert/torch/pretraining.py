@@ -19,7 +19,7 @@ from d2lbert.outputs import PretrainingOutput, Rows
 from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.encoder import ACTIVATIONS, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
-from d2lbert.weights.bert import PRETRAINING_HEADS, with_decoder_bias
+from d2lbert.weights.bert import PRETRAINING_FIELDS, PRETRAINING_HEADS, with_decoder_bias
 
 if TYPE_CHECKING:
     from d2lbert.weights.header import TensorInfo
@@ -99,12 +99,11 @@ class BertForPretraining(HuggingFaceFolder):
 
     def folder_fields(self) -> dict[str, Any]:
         """Return the fields of ``config.json`` besides the sizes."""
-        return {"architectures": ["BertForPreTraining"], "tie_word_embeddings": True}
+        return dict(PRETRAINING_FIELDS)
 
     def save_pretrained(self, folder: str | Path, half: bool = False) -> None:
         """Write a folder that ``transformers.BertForPreTraining`` loads; ``half`` stores numbers in 16 bits."""
-        from d2lbert.weights.folder import write_folder
+        from d2lbert.weights.folder import in_half, write_folder
 
-        dtype = np.float16 if half else np.float32
-        tensors = {name: array.astype(dtype) for name, array in self.tensors().items()}
+        tensors = in_half(self.tensors()) if half else self.tensors()
         write_folder(folder, self.config, tensors, self.folder_fields())

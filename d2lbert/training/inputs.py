@@ -6,7 +6,7 @@ Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all tex
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,48 @@ def collate(encodings: Sequence[AnyEncoding], tokenizer: Tokenizer, packed: bool
     """Return a batch of encoded texts: packed, several texts to a row, or padded, one text to a row."""
     pad_id = tokenizer.pad_id
     return pack(encodings, pad_id=pad_id) if packed else pad(encodings, pad_id)
+
+
+def text_batches(
+    inputs: Sequence[Input], tokenizer: Tokenizer, batch_size: int, packed: bool = True
+) -> Iterator[Batch]:
+    """Yield the texts of all inputs, in their order, in batches of ``batch_size`` texts."""
+    texts = [encoding for item in inputs for encoding in item.encodings]
+    for start in range(0, len(texts), batch_size):
+        yield collate(texts[start : start + batch_size], tokenizer, packed)
+
+
+def by_input(inputs: Sequence[Input], outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the logits of each input from those of each text: where it has several texts, theirs are concatenated.
+
+    Raises:
+        UserError: a logit is NaN or infinite.
+    """
+    remaining = iter(outputs)
+    logits = [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
+    check_outputs(inputs, logits)
+    return logits
+
+
+def inputs_to_predict(task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int) -> list[Input]:
+    """Return what the model reads of examples that are not trained on.
+
+    Raises:
+        UserError: an example is a bare text.
+    """
+    check_examples(examples)
+    return task.inputs(examples, tokenizer, max_length)
+
+
+def inputs_to_score(task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int) -> list[Input]:
+    """Return what the model reads of examples whose labels it is compared with.
+
+    Raises:
+        UserError: there are no examples, or one is a bare text.
+    """
+    if not examples:
+        raise UserError("no examples to score: give at least one")
+    return inputs_to_predict(task, tokenizer, examples, max_length)
 
 
 def token_positions(batch: Batch) -> np.ndarray:
@@ -103,6 +145,16 @@ def check_finite(loss: float, step: int, checkpoint: str | Path | None = None) -
     """
     if not math.isfinite(loss):
         raise UserError(f"the loss became {loss} at step {step}: lower the learning rate{last_good(checkpoint)}")
+
+
+def weight_error(name: str, step: int, checkpoint: str | Path | None = None) -> UserError:
+    """Return the error that stops a run whose last step has made a weight NaN or infinite.
+
+    Args:
+        name: of the weight.
+        step, checkpoint: as for :func:`check_finite`.
+    """
+    return UserError(f"{name} became NaN or infinite at step {step}: lower the learning rate{last_good(checkpoint)}")
 
 
 def last_good(checkpoint: str | Path | None) -> str:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from d2lbert.config.training import Training
+from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.base import Input, Loss, Task
 from d2lbert.text import Tokenizer
+from d2lbert.training.inputs import check_examples, check_finite, check_inputs, collate
+from d2lbert.training.progress import per_second, show_speed
 
 LAST = "epoch"  # what chooses the last epoch where a score would choose the best
 LOGGED = ("epoch", "loss", "seconds", "tokens_per_second")  # what a record holds before its scores
@@ -64,12 +69,49 @@ class Partial:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What a run trains on and how, checked.
+
+    Fields:
+        inputs, dev_inputs: what the model sees of the examples to train on, and of those that choose the best epoch.
+        best_by: the score that chooses it.
+    """
+
+    task: Task
+    tokenizer: Tokenizer
+    settings: Training
+    inputs: Sequence[Input]
+    dev_inputs: Sequence[Input]
+    best_by: str
+
+
+def plan_run(
+    model: Any, task: Task, tokenizer: Tokenizer, train: Sequence[Any], dev: Sequence[Any], settings: Training
+) -> Plan:
+    """Return what a run needs besides its model; refuse what would stop it midway.
+
+    Args:
+        model: whose table of positions limits the texts.
+        train, dev: labelled examples, of the type that the task takes.
+
+    Raises:
+        UserError: an example is a bare text or has no label, a text is longer than the model takes, or there is no such
+            score.
+    """
+    check_examples([*train, *dev])
+    inputs = task.inputs(train, tokenizer, settings.max_length)
+    dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
+    check_inputs(model, inputs, dev_inputs)
+    best_by = choose_score(task, dev, dev_inputs, settings.best_by)
+    return Plan(task, tokenizer, settings, inputs, dev_inputs, best_by)
+
+
 class BaseRun(ABC):
     """What a run counts and keeps, whatever computes it. An edition adds its model, its optimizer and its files.
 
     Args:
-        inputs: what the model sees of the training examples.
-        best_by: the score that chooses the best epoch.
+        plan: what it trains on, and how.
         checkpoint: the folder of its checkpoints, if it has any.
 
     Attributes:
@@ -79,24 +121,17 @@ class BaseRun(ABC):
 
     best_weights: Any
 
-    def __init__(
-        self,
-        task: Task,
-        tokenizer: Tokenizer,
-        settings: Training,
-        inputs: Sequence[Input],
-        best_by: str,
-        checkpoint: str | Path | None = None,
-    ) -> None:
-        self.task, self.tokenizer, self.settings = task, tokenizer, settings
-        self.inputs, self.checkpoint = inputs, checkpoint
-        self.order = np.random.default_rng(settings.seed)
-        self.history = History(best_by)
+    def __init__(self, plan: Plan, checkpoint: str | Path | None = None) -> None:
+        self.task, self.tokenizer, self.settings = plan.task, plan.tokenizer, plan.settings
+        self.inputs, self.checkpoint = plan.inputs, checkpoint
+        self.order = np.random.default_rng(plan.settings.seed)
+        self.history = History(plan.best_by)
         self.step, self.saved = 0, 0
         self.partial = Partial()
         self.identity: dict[str, Any] = {}
         self.stopped: Callable[[], bool] = lambda: False
         self._epoch_order = self._order_state()
+        self._began = 0.0  # when the epoch under way would have begun if nothing had stopped it
 
     @abstractmethod
     def weights(self) -> Any:
@@ -127,6 +162,49 @@ class BaseRun(ABC):
         """Whether all epochs are done, or too many of them brought nothing."""
         impatient = 0 < self.settings.patience <= self.epochs_since_best
         return len(self.history) >= self.settings.epochs or impatient
+
+    def batches(self) -> Iterator[tuple[list[Input], Batch]]:
+        """Yield the inputs of each step of an epoch, in a new order, and the batch that the model reads.
+
+        Where a run was stopped within an epoch, they are what is left of it. :meth:`count` follows each.
+
+        Raises:
+            KeyboardInterrupt: the run was told to stop.
+        """
+        settings, done = self.settings, self.partial
+        self._began = time.perf_counter() - done.seconds
+        shuffled = self.order.permutation(len(self.inputs))
+        for start in range(done.examples, len(self.inputs), settings.batch_size):
+            self.stop_if_told()
+            items = [self.inputs[index] for index in shuffled[start : start + settings.batch_size]]
+            texts = [encoding for item in items for encoding in item.encodings]
+            yield items, collate(texts, self.tokenizer, settings.packed)
+
+    def count(self, loss: float, items: Sequence[Input], batch: Batch, bar: tqdm) -> None:
+        """Count a step that was taken on a batch, and show it.
+
+        Args:
+            loss: mean over ``items``, the inputs of the batch.
+
+        Raises:
+            UserError: the loss is not finite.
+        """
+        self.step += 1
+        check_finite(loss, self.step, self.checkpoint)
+        done, seconds = self.partial, time.perf_counter() - self._began
+        tokens = done.tokens + batch.num_tokens
+        self.partial = Partial(done.examples + len(items), tokens, done.loss_sum + loss * len(items), seconds)
+        show_speed(bar, f"epoch {len(self.history) + 1}, loss {loss:.3f}", per_second(tokens, seconds))
+
+    def record(self) -> dict[str, float]:
+        """Return what is known of a whole epoch before it is scored: its number, from 1, the mean loss, the speed."""
+        done = self.partial
+        return {
+            "epoch": len(self.history) + 1,
+            "loss": done.loss_sum / len(self.inputs),
+            "seconds": done.seconds,
+            "tokens_per_second": per_second(done.tokens, done.seconds),
+        }
 
     def finish_epoch(self, record: dict[str, float]) -> None:
         """Keep the record, and the weights if they are the best so far."""
@@ -197,6 +275,22 @@ def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: 
     if name and name not in (LAST, *scores):
         raise unknown_name("score best_by", name, scores)
     return name or next(iter(scores))
+
+
+def identity(task: Task, train: Sequence[Any], dev: Sequence[Any], encoder: str) -> dict[str, Any]:
+    """Return what, besides the settings, must be the same when a run is resumed, as JSON values.
+
+    Args:
+        encoder: the hash of its first weights. Those of a head need not be the same.
+    """
+    return {
+        "loss": task.loss.name,
+        "labels": list(task.labels),
+        **task.identity(),
+        "train": fingerprint_of_examples(train),
+        "dev": fingerprint_of_examples(dev),
+        "encoder": encoder,
+    }
 
 
 def check_same_run(folder: str | Path, before: dict[str, Any], settings: dict[str, Any]) -> None:

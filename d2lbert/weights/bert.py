@@ -29,6 +29,8 @@ EMBEDDINGS = {
     "embeddings.norm.weight": "embeddings.LayerNorm.weight",
     "embeddings.norm.bias": "embeddings.LayerNorm.bias",
 }
+# What ``config.json`` says of a model with both heads of pretraining, besides the sizes.
+PRETRAINING_FIELDS = {"architectures": ["BertForPreTraining"], "tie_word_embeddings": True}
 # Of the two heads of pretraining, whole names. The decoder's weight is that of the word embeddings.
 PRETRAINING_HEADS = {
     "dense.weight": "cls.predictions.transform.dense.weight",

@@ -1,13 +1,15 @@
-"""What ``config.json`` says of a head: which one it is, and the names of its outputs."""
+"""A head in a model folder: what ``config.json`` says of it, and the names of its weights. No framework is needed."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from d2lbert.config.bert import BertConfig
 from d2lbert.errors import UserError
 from d2lbert.storage.files import read_json
 
@@ -16,6 +18,71 @@ SPAN_LABELS = ("start", "end")
 CHOICE_LABELS = ("choice",)
 # What follows the encoder's name in ``architectures``.
 HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+
+
+class HeadInFolder(ABC):
+    """What a model with a head says of itself in its folder. The heads of both editions inherit it.
+
+    Fields:
+        layer_name: of the dense layer in a file of weights.
+        uses_pooler: whether the head reads the pooled vector of a text.
+        bert: the encoder.
+        labels: the names of the C outputs, in the order of the logits.
+    """
+
+    layer_name: ClassVar[str] = "classifier"
+    uses_pooler: ClassVar[bool] = True
+    bert: Any
+    labels: tuple[str, ...]
+
+    @property
+    def config(self) -> BertConfig:
+        """The configuration of the encoder."""
+        config: BertConfig = self.bert.config
+        return config
+
+    @abstractmethod
+    def head_arrays(self) -> dict[str, np.ndarray]:
+        """Return the parameters of the head, under their names in a file."""
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a folder that both editions load, and the class of the same name in ``transformers``."""
+        from d2lbert.weights.folder import write_folder
+
+        encoder = {f"{self.config.model_type}.{name}": array for name, array in self.bert.tensors().items()}
+        write_folder(folder, self.config, encoder | self.head_arrays(), self.config_fields())
+
+    def config_fields(self) -> dict[str, Any]:
+        """Return the fields of ``config.json`` besides the encoder's sizes."""
+        return {**head_fields(self.config.architecture, type(self).__name__, self.labels), **self._more_fields()}
+
+    @classmethod
+    def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
+        """Return the label names in a ``config.json``, in the order of the logits.
+
+        Args:
+            path: of the ``config.json``.
+            tensors: of the file of weights; the head's layer tells how many labels there are, if they have no names.
+        """
+        return read_label_names(path, cls.__name__, tensors.get(f"{cls.layer_name}.weight"))
+
+    def _optional_tensors(self) -> dict[str, np.ndarray]:
+        """Return the tensors that a file may lack, with the values to use instead: a pooler that nobody reads."""
+        if self.uses_pooler:
+            return {}
+        return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
+
+    def _more_fields(self) -> dict[str, object]:
+        """Return more fields of ``config.json``, besides the label names."""
+        return {}
+
+    def _read_more_fields(self, path: Path) -> None:
+        """Take over the fields of a ``config.json`` that :meth:`_more_fields` writes, where the model needs them.
+
+        Raises:
+            UserError: one is damaged.
+        """
+        return None
 
 
 def head_of(architecture: str) -> str:

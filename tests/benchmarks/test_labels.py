@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.labels import compared
+from benchmarks.int8_sides import BATCH, batches_of
+from benchmarks.labels import compared, labels_of
+from d2lbert.text import Encoding, WordPiece
+
+TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"])
+
+
+def test_batches_hold_every_text_once_in_order() -> None:
+    texts = list(range(2 * BATCH + 3))
+    batches = batches_of(texts)
+    assert [len(batch) for batch in batches] == [BATCH, BATCH, 3]
+    assert [text for batch in batches for text in batch] == texts
+    assert batches_of([]) == []
+
+
+def test_labels_come_batch_after_batch() -> None:
+    encodings: list[Encoding] = TOKENIZER.encode_batch(["good " * (1 + index % 4) for index in range(BATCH + 5)])
+    sizes: list[int] = []
+
+    def engine(batch: Any) -> np.ndarray:
+        sizes.append(len(batch.lengths))
+        return np.eye(7)[batch.lengths]
+
+    assert labels_of(engine, encodings).tolist() == [len(encoding) for encoding in encodings]
+    assert sizes == [BATCH, 5]
 
 
 def test_changed_labels_give_the_difference_and_its_error() -> None:

@@ -21,6 +21,7 @@ from d2lbert.torch import heads as torch_heads
 from d2lbert.torch.bert import BertModel as TorchBert
 from d2lbert.torch.training import finetuning as torch_finetuning
 from d2lbert.torch.training import losses as torch_losses
+from d2lbert.training import run as books
 
 pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
 
@@ -108,7 +109,7 @@ def _models(name: str, labels: tuple[str, ...]) -> tuple[Any, Any]:
 def _train(module: Any, monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> tuple[list[float], Any]:
     """The loss of every step, and the history."""
     found: list[float] = []
-    monkeypatch.setattr(module, "check_finite", lambda value, *_: found.append(value))
+    monkeypatch.setattr(books, "check_finite", lambda value, *_: found.append(value))
     return found, module.fine_tune(*arguments, progress=False, **options)
 
 

@@ -19,14 +19,19 @@ from d2lbert.tasks.pair import PairRegression
 from d2lbert.tasks.tagging import Tagging
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.training.inputs import (
+    by_input,
     check_examples,
     check_finite,
     check_inputs,
     check_lengths,
     check_outputs,
     collate,
+    inputs_to_predict,
+    inputs_to_score,
     label_weights,
+    text_batches,
     token_positions,
+    weight_error,
 )
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "plot", "the", "a"])
@@ -49,6 +54,41 @@ def test_tokens_are_found_text_after_text() -> None:
         batch = collate(_encodings(), TOKENIZER, packed)
         found = batch.token_ids.reshape(-1)[token_positions(batch)]
         assert found.tolist() == [index for encoding in _encodings() for index in encoding.ids]
+
+
+def _competing() -> list[Input]:
+    """Three inputs of two texts, one and three."""
+    texts = _encodings()
+    return [Input(tuple(texts[:2]), None, 0), Input((texts[2],), None, 1), Input(tuple(texts[3:]), None, 2)]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_texts_of_all_inputs_come_in_batches(packed: bool) -> None:
+    batches = list(text_batches(_competing(), TOKENIZER, 4, packed))
+    assert [len(batch.lengths) for batch in batches] == [4, 2]
+    assert [batch.packed for batch in batches] == [packed] * 2
+    assert [length for batch in batches for length in batch.lengths] == [len(encoding) for encoding in _encodings()]
+    assert list(text_batches([], TOKENIZER, 4)) == []
+
+
+def test_outputs_of_texts_go_to_their_inputs() -> None:
+    logits = [np.array([float(index)]) for index in range(6)]
+    assert [found.tolist() for found in by_input(_competing(), logits)] == [[0, 1], [2], [3, 4, 5]]
+    with pytest.raises(UserError, match="outputs for example 1 are NaN or infinite"):
+        by_input(_competing(), [*logits[:2], np.array([math.nan]), *logits[3:]])
+
+
+def test_examples_become_inputs_or_are_refused() -> None:
+    task = Classification(["negative", "positive"])
+    examples = [Sentence("good film"), Sentence("bad", "negative")]
+    for make in (inputs_to_predict, inputs_to_score):
+        inputs = make(task, TOKENIZER, examples, 8)
+        assert [(item.example, item.target) for item in inputs] == [(0, None), (1, 0)]
+        with pytest.raises(UserError, match="'good' is a str, not an example"):
+            make(task, TOKENIZER, ["good"], 8)
+    assert inputs_to_predict(task, TOKENIZER, [], 8) == []
+    with pytest.raises(UserError, match="no examples to score: give at least one"):
+        inputs_to_score(task, TOKENIZER, [], 8)
 
 
 def test_the_longest_of_all_texts_counts_and_as_many_as_positions_are_fine() -> None:
@@ -106,6 +146,11 @@ def test_the_last_good_checkpoint_is_named(tmp_path: Path) -> None:
     message = rf"at step 17: lower the learning rate; the last good checkpoint is {tmp_path / 'checkpoint-00000016'}$"
     with pytest.raises(UserError, match=message):
         check_finite(math.nan, 17, tmp_path)
+
+    assert str(weight_error("a.bias", 17)) == "a.bias became NaN or infinite at step 17: lower the learning rate"
+    assert str(weight_error("a.bias", 17, tmp_path)).endswith(
+        f"; the last good checkpoint is {tmp_path}/checkpoint-00000016"
+    )
 
 
 def test_weights_of_labels_by_hand() -> None:

@@ -1,17 +1,21 @@
-"""What config.json says of a head: read, written, and refused where it is damaged or of another head."""
+"""A head in a model folder: read, written, and refused where it is damaged or of another head."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from d2lbert import UserError
+from d2lbert.config import BertConfig
 from d2lbert.weights.heads import (
     HEADS,
+    HeadInFolder,
     check_head,
     check_head_is_named,
     head_fields,
@@ -84,3 +88,42 @@ def test_thresholds(tmp_path: Path) -> None:
     assert read_null_threshold(_config(tmp_path, null_threshold=-2.5)) == -2.5
     with pytest.raises(UserError, match="null_threshold is 'high'; give a number, or null"):
         read_null_threshold(_config(tmp_path, null_threshold="high"))
+
+
+class BertForTokenClassification(HeadInFolder):
+    """A head of two labels with a field of its own."""
+
+    uses_pooler = False
+
+    def __init__(self) -> None:
+        arrays = {"pooler.dense.bias": np.float32([1, 2]), "layer.bias": np.float32([3])}
+        self.bert = SimpleNamespace(config=BertConfig(), tensors=lambda: arrays)
+        self.labels = ("O", "B-x")
+
+    def head_arrays(self) -> dict[str, np.ndarray]:
+        return {"classifier.weight": np.float32([[4], [5]])}
+
+    def _more_fields(self) -> dict[str, object]:
+        return {"own": 7}
+
+
+def test_a_model_with_a_head_writes_its_folder(tmp_path: Path) -> None:
+    BertForTokenClassification().save_pretrained(tmp_path)
+    content = json.loads((tmp_path / "config.json").read_text())
+    assert (content["architectures"], content["own"]) == (["BertForTokenClassification"], 7)
+    assert BertConfig.from_json(tmp_path / "config.json") == BertConfig()
+    arrays = {name: array.tolist() for name, array in load_file(tmp_path / "model.safetensors").items()}
+    assert arrays == {"bert.pooler.dense.bias": [1, 2], "bert.layer.bias": [3], "classifier.weight": [[4], [5]]}
+    assert BertForTokenClassification.read_labels(tmp_path / "config.json", {}) == ["O", "B-x"]
+
+
+def test_labels_without_names_are_counted_by_the_layer_of_the_head(tmp_path: Path) -> None:
+    tensors = {"classifier.weight": np.zeros((3, 4)), "qa_outputs.weight": np.zeros((2, 4))}
+    assert len(BertForTokenClassification.read_labels(tmp_path / "config.json", tensors)) == 3
+
+
+def test_a_file_may_lack_a_pooler_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = BertForTokenClassification()
+    assert {name: array.tolist() for name, array in model._optional_tensors().items()} == {"pooler.dense.bias": [1, 2]}
+    monkeypatch.setattr(BertForTokenClassification, "uses_pooler", True)
+    assert model._optional_tensors() == {}

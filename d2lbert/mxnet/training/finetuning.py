@@ -5,7 +5,6 @@ Shape legend: N texts of a batch, C labels.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,11 +22,11 @@ from d2lbert.mxnet.training.evaluation import compute_outputs
 from d2lbert.mxnet.training.losses import check_weights, compute_loss
 from d2lbert.mxnet.training.optim import Optimization
 from d2lbert.mxnet.training.resuming import fingerprint_of_weights, load_checkpoint, save_checkpoint
-from d2lbert.tasks.base import Input, Task
+from d2lbert.tasks.base import Task
 from d2lbert.text import Tokenizer
-from d2lbert.training.inputs import check_examples, check_finite, check_inputs, collate, label_weights
-from d2lbert.training.progress import per_second, progress_bar, show_speed
-from d2lbert.training.run import BaseRun, History, Partial, choose_score, fingerprint_of_examples
+from d2lbert.training.inputs import label_weights
+from d2lbert.training.progress import progress_bar
+from d2lbert.training.run import BaseRun, History, Plan, identity, plan_run
 from d2lbert.training.schedules import linear_warmup_and_decay
 
 
@@ -68,18 +67,15 @@ def fine_tune(
     """
     if settings.precision == "bfloat16":
         raise UserError("the mxnet edition trains in float32 alone: leave the precision out, or use the torch edition")
-    check_examples([*train, *dev])
-    inputs = task.inputs(train, tokenizer, settings.max_length)
-    dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
-    check_inputs(model, inputs, dev_inputs)
-    best_by = choose_score(task, dev, dev_inputs, settings.best_by)
+    plan = plan_run(model, task, tokenizer, train, dev, settings)
     seed_everything(settings.seed)
     device = place(model, device or best_device())
     model.hybridize()
-    run = Run(model, task, tokenizer, settings, device, inputs, best_by, checkpoint)
+    run = Run(model, device, plan, checkpoint)
     run.stopped = stopped
     if checkpoint is not None:
-        run.identity = {**asdict(settings), **_identity(model, task, train, dev)}
+        encoder = fingerprint_of_weights(getattr(model, "bert", model))
+        run.identity = {**asdict(settings), "edition": "mxnet", **identity(task, train, dev, encoder)}
         with load_checkpoint(checkpoint, run.identity) as saved:
             if saved is not None:
                 run.restore(*saved)
@@ -87,7 +83,7 @@ def fine_tune(
         while not run.is_over:
             record = train_epoch(run, bar)
             check_weights(model, run.step, checkpoint)
-            scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer))
+            scores = task.score(dev, plan.dev_inputs, compute_outputs(model, plan.dev_inputs, tokenizer))
             run.finish_epoch({**record, **scores})
             run.save()
     run.load_weights(run.best_weights)
@@ -95,46 +91,21 @@ def fine_tune(
     return run.history
 
 
-def _identity(model: gluon.Block, task: Task, train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
-    """Return what, besides the settings, must be the same when a run is resumed. A head's first weights need not be."""
-    return {
-        "edition": "mxnet",
-        "loss": task.loss.name,
-        "labels": list(task.labels),
-        **task.identity(),
-        "train": fingerprint_of_examples(train),
-        "dev": fingerprint_of_examples(dev),
-        "encoder": fingerprint_of_weights(getattr(model, "bert", model)),
-    }
-
-
 class Run(BaseRun):
     """A fine-tuning run: its model, and the state that changes from epoch to epoch and goes into a checkpoint.
 
     Args:
         model: on its device.
-        inputs: what the model sees of the training examples.
-        best_by: the score that chooses the best epoch.
-        checkpoint: the folder of its checkpoints, if it has any.
+        plan, checkpoint: as for :class:`~d2lbert.training.run.BaseRun`.
     """
 
     best_weights: dict[str, np.ndarray]
 
-    def __init__(
-        self,
-        model: gluon.Block,
-        task: Task,
-        tokenizer: Tokenizer,
-        settings: Training,
-        device: Context,
-        inputs: Sequence[Input],
-        best_by: str,
-        checkpoint: str | Path | None = None,
-    ) -> None:
-        super().__init__(task, tokenizer, settings, inputs, best_by, checkpoint)
+    def __init__(self, model: gluon.Block, device: Context, plan: Plan, checkpoint: str | Path | None = None) -> None:
+        super().__init__(plan, checkpoint)
         self.model, self.device = model, device
-        self.class_weights = label_weights(task, inputs) if settings.balanced else None
-        self.optimization = Optimization.of(model, settings)
+        self.class_weights = label_weights(plan.task, plan.inputs) if plan.settings.balanced else None
+        self.optimization = Optimization.of(model, plan.settings)
         self.best_weights = self.weights()
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -171,26 +142,11 @@ def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
     Raises:
         KeyboardInterrupt: the run was told to stop.
     """
-    settings, task, inputs, done = run.settings, run.task, run.inputs, run.partial
-    began, loss_sum, tokens = time.perf_counter() - done.seconds, done.loss_sum, done.tokens
-    epoch = len(run.history) + 1
-    shuffled = run.order.permutation(len(inputs))
-    for start in range(done.examples, len(inputs), settings.batch_size):
-        run.stop_if_told()
-        items = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
-        batch = collate([encoding for item in items for encoding in item.encodings], run.tokenizer, settings.packed)
-        seed_step(settings.seed, run.step)
+    for items, batch in run.batches():
+        seed_step(run.settings.seed, run.step)
         with autograd.record():
             logits = run.model(to_tensors(batch, run.device))
-            loss = compute_loss(task.loss, logits, [item.target for item in items], batch, run.class_weights)
+            loss = compute_loss(run.task.loss, logits, [item.target for item in items], batch, run.class_weights)
         factor = linear_warmup_and_decay(run.step, run.warmup_steps, run.total_steps)
-        value = run.optimization.descend(loss, factor)
-        run.step += 1
-        check_finite(value, run.step, run.checkpoint)
-        loss_sum += value * len(items)
-        tokens += batch.num_tokens
-        run.partial = Partial(start + len(items), tokens, loss_sum, time.perf_counter() - began)
-        show_speed(bar, f"epoch {epoch}, loss {value:.3f}", per_second(tokens, time.perf_counter() - began))
-    seconds = time.perf_counter() - began
-    speed = per_second(tokens, seconds)
-    return {"epoch": epoch, "loss": loss_sum / len(inputs), "seconds": seconds, "tokens_per_second": speed}
+        run.count(run.optimization.descend(loss, factor), items, batch, bar)
+    return run.record()

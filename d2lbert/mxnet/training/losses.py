@@ -19,7 +19,7 @@ from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor
 from d2lbert.mxnet.blocks import shared_names
 from d2lbert.tasks.base import IGNORED, Loss
-from d2lbert.training.inputs import last_good, token_positions
+from d2lbert.training.inputs import token_positions, weight_error
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -96,9 +96,7 @@ def check_weights(model: gluon.Block, step: int, checkpoint: str | Path | None =
     """
     for name, parameter in shared_names(model).items():
         if not np.isfinite(parameter.data().asnumpy()).all():
-            raise UserError(
-                f"{name} became NaN or infinite at step {step}: lower the learning rate{last_good(checkpoint)}"
-            )
+            raise weight_error(name, step, checkpoint)
 
 
 def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

@@ -9,7 +9,6 @@ Shape legend: P predicted tokens of a batch, C choices of an objective.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from mxnet import Context, autograd, nd
 
 from d2lbert.config.training import Pretraining
-from d2lbert.data.pretraining.batches import BEGINNING, Position, TextData, TrainingBatch
+from d2lbert.data.pretraining.batches import Position, TextData, TrainingBatch
 from d2lbert.errors import UserError
 from d2lbert.mxnet.attention import Tensor
 from d2lbert.mxnet.blocks import shared_names
@@ -29,25 +28,15 @@ from d2lbert.mxnet.training.optim import Optimization
 from d2lbert.mxnet.training.resuming import read_numbers, read_state, write_state
 from d2lbert.storage import checkpoints
 from d2lbert.text import WordPiece
-from d2lbert.training.inputs import check_finite
 from d2lbert.training.log import TrainingLog
-from d2lbert.training.pretraining import (
-    CHECKPOINTS,
-    LOG,
-    check_same,
-    count_targets,
-    description,
-    dev_scores,
-    log_columns,
-    loss_names,
-)
-from d2lbert.training.progress import per_second, progress_bar, show_speed
+from d2lbert.training.pretraining import CHECKPOINTS, LOG, BaseTrainer, check_same, count_targets, log_columns
+from d2lbert.training.progress import progress_bar
 from d2lbert.training.schedules import linear_warmup_and_decay
 
 _SEED_STEPS = 2**20  # more batches than a step has, so that every batch has a seed of its own
 
 
-class Trainer:
+class Trainer(BaseTrainer):
     """A model in training: everything that a checkpoint holds.
 
     Args:
@@ -72,10 +61,7 @@ class Trainer:
         device: Context | None = None,
     ) -> None:
         refuse_settings(settings)
-        self.model, self.data, self.dev, self.settings, self.out = model, data, dev, settings, out
-        for part in (data, dev):
-            if part is not None:
-                part.check()
+        super().__init__(model, data, dev, settings, out)
         self.device = place(model, device or best_device())
         model.hybridize()
         self.optimization = Optimization(
@@ -83,12 +69,6 @@ class Trainer:
         )
         for parameter in self.optimization.parameters.values():
             parameter.grad_req = "add"  # the batches of a step add up
-        self.step = 0
-        self.position = BEGINNING
-        self.tokens = 0  # seen so far
-        self.losses: dict[str, float] = {}  # of the last step
-        self.saved = 0  # the step of the newest checkpoint, 0 where there is none
-        self.interrupted = False  # set to True, for example by a signal handler, to end the run after the current step
 
     def run(self, progress: bool = True) -> dict[str, float]:
         """Train to the last step and return the last line of the log.
@@ -99,50 +79,15 @@ class Trainer:
         Raises:
             KeyboardInterrupt: between two steps, once ``interrupted`` is set; after a checkpoint.
         """
-        settings = self.settings
         batches = self.data.batches(self.position)
-        began, tokens_before = time.perf_counter(), self.tokens
         log = TrainingLog(self.out / LOG, log_columns(self.data.objectives), self.step)
-        with log, progress_bar(settings.steps, self.step, progress) as bar:
+        with log, progress_bar(self.settings.steps, self.step, progress) as bar:
             # A run that was killed after its checkpoint, while it validated, has no line for that step yet.
-            last = self._report(log) if self.losses and log.lacks_step else {}
-            while self.step < settings.steps:
-                if self.interrupted:
-                    if self.step > self.saved:
-                        self.save()
-                    raise KeyboardInterrupt
-                self.losses = self.train_step(batches)
-                rate = per_second(self.tokens - tokens_before, time.perf_counter() - began)
-                show_speed(bar, f"loss {self.losses[loss_names(self.data.objectives)[0]]:.3f}", rate)
-                if self._is_due(settings.save_every):
-                    self.save()
-                last = self._report(log, rate) or last
-        return last or {"step": self.step, **self.validate()}
-
-    def _is_due(self, every: int) -> bool:
-        """Whether this is one of every so many steps, or the last."""
-        return self.step == self.settings.steps or self.step % every == 0
-
-    def _report(self, log: TrainingLog, tokens_per_second: float | None = None) -> dict[str, float]:
-        """Validate and write a line of the log, each where it is due; return the line."""
-        validate = self._is_due(self.settings.validate_every)
-        if not validate and self.step % self.settings.log_every:
-            return {}
-        row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **self.losses}
-        row |= self.validate() if validate else {}
-        row |= {} if tokens_per_second is None else {"tokens_per_second": round(tokens_per_second)}
-        log.write(row)
-        return row
+            lacks_row = self.losses and log.lacks_step
+            return self.train(batches, log, bar, self.report(log) if lacks_row else {})
 
     def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
-        """Take one training step and return its losses.
-
-        Args:
-            batches: where the step takes its ``accumulation`` batches from.
-
-        Returns:
-            The learning rate, and the mean loss of each objective in nats.
-        """
+        """Take one training step on the next ``accumulation`` batches; return its learning rate and losses in nats."""
         settings = self.settings
         step_batches = list(itertools.islice(batches, settings.accumulation))
         counts = [count_targets(batch) for batch, _ in step_batches]
@@ -161,12 +106,7 @@ class Trainer:
             sums += [float(loss.asscalar()) for loss in weighted]
         factor = linear_warmup_and_decay(self.step, int(settings.warmup * settings.steps), settings.steps)
         self.optimization.step(factor)
-        self.step += 1
-        self.position = step_batches[-1][1]
-        self.tokens += sum(batch.rows.num_tokens for batch, _ in step_batches)
-        check_finite(float(sums.sum()), self.step)
-        named = dict(zip(loss_names(self.data.objectives), sums.tolist(), strict=True))
-        return {"learning_rate": settings.learning_rate * factor, **named}
+        return self.count_step(step_batches, sums.tolist(), factor)
 
     def _logits(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """Return the model's logits (P, C) of each objective that the batch has."""
@@ -174,25 +114,11 @@ class Trainer:
         logits = self.model.objectives(to_tensors(batch.rows, self.device), positions)
         return {name: logits[name] for name in batch.targets}
 
-    def validate(self) -> dict[str, float]:
-        """Return losses and accuracies on held-out documents, always on the same batches with the same masks.
-
-        Returns:
-            For each objective the mean loss in nats and the accuracy, a fraction; nothing without ``dev``. Masked words
-            are counted at ``[MASK]`` alone (:class:`~d2lbert.data.pretraining.batches.PretrainingData`).
-        """
-        if self.dev is None:
-            return {}
-        totals = np.zeros(len(self.dev.objectives))
-        losses, correct = np.zeros_like(totals), np.zeros_like(totals)
-        for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            logits, counts = self._logits(batch), count_targets(batch)
-            means = pretraining_losses(logits, batch.targets)
-            losses += [float(loss.asscalar()) for loss in means.values()] * counts
-            best = {name: logits[name].asnumpy().argmax(-1) for name in batch.targets}
-            correct += [int((best[name] == targets).sum()) for name, targets in batch.targets.items()]
-            totals += counts
-        return dev_scores(self.dev.objectives, losses, correct, totals)
+    def losses_and_hits(self, batch: TrainingBatch) -> tuple[list[float], list[int]]:
+        logits = self._logits(batch)
+        means = [float(loss.asscalar()) for loss in pretraining_losses(logits, batch.targets).values()]
+        best = {name: logits[name].asnumpy().argmax(-1) for name in batch.targets}
+        return means, [int((best[name] == targets).sum()) for name, targets in batch.targets.items()]
 
     def save(self) -> None:
         """Write a checkpoint. It is also a model folder, which the PyTorch edition and ``transformers`` load."""
@@ -202,14 +128,11 @@ class Trainer:
     def _write(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
         self.data.shards.tokenizer().save_pretrained(folder)
-        place = {"step": self.step, "position": self.position, "tokens": self.tokens}
         weights = {f"weight.{name}": one.data().asnumpy() for name, one in shared_names(self.model).items()}
-        numbers = {**place, "losses": self.losses, "run": self._description()}
-        write_state(folder, {**weights, **self.optimization.moments()}, numbers)
+        write_state(folder, {**weights, **self.optimization.moments()}, self.numbers())
 
-    def _description(self) -> dict[str, Any]:
-        """Return what must be the same when a run is resumed, as it is read back from JSON."""
-        return {"edition": "mxnet", **description(self.settings, self.data, self.model.config)}
+    def description(self) -> dict[str, Any]:
+        return {"edition": "mxnet", **super().description()}
 
     def resume(self) -> bool:
         """Load the newest undamaged checkpoint in ``out``. Return False if there is none yet.
@@ -221,13 +144,11 @@ class Trainer:
         if folder is None:
             return False
         with checkpoints.restoring(folder):
-            check_same(read_numbers(folder)["run"], self._description())
+            check_same(read_numbers(folder)["run"], self.description())
             arrays, numbers = read_state(folder)
             for name, parameter in shared_names(self.model).items():
                 parameter.set_data(nd.array(arrays[f"weight.{name}"]))
-            self.step, self.tokens = int(numbers["step"]), int(numbers["tokens"])
-            self.position = Position(*map(int, numbers["position"]))
-            self.losses, self.saved = dict(numbers["losses"]), self.step
+            self.restore_numbers(numbers)
             self.optimization.restore(arrays, self.step)
         return True
 

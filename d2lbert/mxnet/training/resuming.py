@@ -1,4 +1,4 @@
-"""Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.storage.checkpoints`.
+"""Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.training.resuming`.
 
 Gluon writes the state of its trainer as a pickle, which may run code when it is read. Here arrays are safetensors and
 the rest is JSON. MXNet does not tell the state of its random generators, so a run sows them anew at every step
@@ -20,11 +20,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from d2lbert.mxnet.blocks import shared_names
-from d2lbert.storage import checkpoints
 from d2lbert.storage.files import read_json, write_text
-from d2lbert.training.run import check_same_run
+from d2lbert.training.resuming import newest_checkpoint, write_checkpoint
 
-_ARRAYS_FILE, _COUNTERS_FILE, _SETTINGS_FILE = "state.safetensors", "state.json", "settings.json"
+_ARRAYS_FILE, _COUNTERS_FILE = "state.safetensors", "state.json"
 
 
 def save_checkpoint(
@@ -38,22 +37,14 @@ def save_checkpoint(
     """Write a checkpoint.
 
     Args:
-        folder: of all checkpoints of the run; made if it does not exist.
-        step: how far the run has come.
-        settings: what must be the same when the run is resumed, as JSON values.
         arrays: weights and moments.
         counters: everything else that changes, as JSON values.
-        keep: how many of the newest checkpoints to keep.
+        folder, step, settings, keep: as for :func:`~d2lbert.training.resuming.write_checkpoint`.
 
     Raises:
         UserError: the disk is full or the folder cannot be written. The older checkpoints are unchanged.
     """
-
-    def write(target: Path) -> None:
-        write_state(target, arrays, counters)
-        write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
-
-    checkpoints.save(Path(folder), step, write, keep)
+    write_checkpoint(folder, step, settings, lambda target: write_state(target, arrays, counters), keep)
 
 
 @contextlib.contextmanager
@@ -62,23 +53,14 @@ def load_checkpoint(
 ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, Any]] | None]:
     """Yield the arrays and the counters of the newest undamaged state; None if there is no checkpoint.
 
-    The run takes up the state inside the ``with``: what is missing there or does not fit it ends in one line.
-
-    Args:
-        folder: of all checkpoints of the run.
-        settings: as for :func:`save_checkpoint`.
+    The run takes them up inside the ``with``, as :func:`~d2lbert.training.resuming.newest_checkpoint` says.
 
     Raises:
         UserError: all checkpoints are damaged, they belong to a run with other settings or of the other edition, or the
             state does not fit.
     """
-    path = checkpoints.newest(Path(folder))
-    if path is None:
-        yield None
-        return
-    check_same_run(folder, read_json(path / _SETTINGS_FILE), settings)
-    with checkpoints.restoring(path):
-        yield read_state(path)
+    with newest_checkpoint(folder, settings) as path:
+        yield None if path is None else read_state(path)
 
 
 def write_state(folder: Path, arrays: Mapping[str, np.ndarray], counters: dict[str, Any]) -> None:

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from d2lbert.data.batching import Batch
-from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, Task
 from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.torch.runtime import place, to_tensors
 from d2lbert.torch.training.losses import by_token
+from d2lbert.training.inputs import by_input, inputs_to_predict, inputs_to_score, text_batches
 from d2lbert.training.inputs import check_examples as check_examples  # their names for others
 from d2lbert.training.inputs import check_lengths as check_lengths
 from d2lbert.training.inputs import check_outputs as check_outputs
@@ -51,15 +51,10 @@ def compute_outputs(
     check_lengths(model, inputs)
     device = place(model, device)
     packed = getattr(model, "packed", True)  # an exported graph may take one text to a row alone
-    texts = [encoding for item in inputs for encoding in item.encodings]
     outputs: list[np.ndarray] = []
-    for start in range(0, len(texts), batch_size):
-        batch = collate(texts[start : start + batch_size], tokenizer, packed)
+    for batch in text_batches(inputs, tokenizer, batch_size, packed):
         outputs += by_text(model(to_tensors(batch, device)), batch)
-    remaining = iter(outputs)
-    logits_of_inputs = [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
-    check_outputs(inputs, logits_of_inputs)
-    return logits_of_inputs
+    return by_input(inputs, outputs)
 
 
 def by_text(logits: torch.Tensor, batch: Batch) -> list[np.ndarray]:
@@ -104,10 +99,7 @@ def evaluate(
     Raises:
         UserError: there are no examples, one is a bare text or has no label, or a text is longer than the model takes.
     """
-    if not examples:
-        raise UserError("no examples to score: give at least one")
-    check_examples(examples)
-    inputs = task.inputs(examples, tokenizer, max_length)
+    inputs = inputs_to_score(task, tokenizer, examples, max_length)
     outputs = compute_outputs(model, inputs, tokenizer, device)
     return task.score(examples, inputs, outputs), task.predictions(examples, inputs, outputs)
 
@@ -127,6 +119,5 @@ def predict(
     Raises:
         UserError: an example is a bare text, or a text is longer than the model takes.
     """
-    check_examples(examples)
-    inputs = task.inputs(examples, tokenizer, max_length)
+    inputs = inputs_to_predict(task, tokenizer, examples, max_length)
     return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))

@@ -6,7 +6,6 @@ Shape legend: N texts of a batch, C labels.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -34,10 +33,10 @@ from d2lbert.torch.training.resuming import (
     load_checkpoint,
     save_checkpoint,
 )
-from d2lbert.training.inputs import check_examples, check_finite, check_inputs, collate, label_weights
-from d2lbert.training.progress import per_second, progress_bar, show_speed
+from d2lbert.training.inputs import label_weights
+from d2lbert.training.progress import progress_bar
 from d2lbert.training.run import LAST as LAST  # its name for others
-from d2lbert.training.run import BaseRun, History, Partial, choose_score, fingerprint_of_examples
+from d2lbert.training.run import BaseRun, History, Plan, identity, plan_run
 from d2lbert.training.schedules import linear_warmup_and_decay
 
 
@@ -74,17 +73,14 @@ def fine_tune(
             score, the checkpoint belongs to another run, or the loss or a weight is not finite.
         KeyboardInterrupt: ``stopped`` said so.
     """
-    check_examples([*train, *dev])
-    inputs = task.inputs(train, tokenizer, settings.max_length)
-    dev_inputs = task.inputs(dev, tokenizer, settings.max_length)
-    check_inputs(model, inputs, dev_inputs)
-    best_by = choose_score(task, dev, dev_inputs, settings.best_by)
+    plan = plan_run(model, task, tokenizer, train, dev, settings)
     seed_everything(settings.seed)
     device = place(model, device or best_device())
-    run = Run(model, task, tokenizer, settings, device, inputs, best_by, checkpoint)
+    run = Run(model, device, plan, checkpoint)
     run.stopped = stopped
     if checkpoint is not None:
-        run.identity = {**asdict(settings), **_identity(model, task, train, dev)}
+        encoder = fingerprint_of_weights(getattr(model, "bert", model))
+        run.identity = {**asdict(settings), **identity(task, train, dev, encoder)}
         with load_checkpoint(checkpoint, run.identity) as saved:
             if saved is not None:
                 run.restore(saved)
@@ -92,7 +88,7 @@ def fine_tune(
         while not run.is_over:
             record = train_epoch(run, bar)
             check_weights(model, run.step, checkpoint)
-            scores = task.score(dev, dev_inputs, compute_outputs(model, dev_inputs, tokenizer))
+            scores = task.score(dev, plan.dev_inputs, compute_outputs(model, plan.dev_inputs, tokenizer))
             run.finish_epoch({**record, **scores})
             run.save()
     model.load_state_dict(run.best_weights)
@@ -101,43 +97,21 @@ def fine_tune(
     return run.history
 
 
-def _identity(model: nn.Module, task: Task, train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
-    """Return what, besides the settings, must be the same when a run is resumed. A head's first weights need not be."""
-    return {
-        "loss": task.loss.name,
-        "labels": list(task.labels),
-        **task.identity(),
-        "train": fingerprint_of_examples(train),
-        "dev": fingerprint_of_examples(dev),
-        "encoder": fingerprint_of_weights(getattr(model, "bert", model)),
-    }
-
-
 class Run(BaseRun):
     """A fine-tuning run: its model, and the state that changes from epoch to epoch and goes into a checkpoint.
 
     Args:
         model: on its device.
-        inputs: what the model sees of the training examples.
-        best_by: the score that chooses the best epoch.
-        checkpoint: the folder of its checkpoints, if it has any.
+        plan, checkpoint: as for :class:`~d2lbert.training.run.BaseRun`.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        task: Task,
-        tokenizer: Tokenizer,
-        settings: Training,
-        device: torch.device,
-        inputs: Sequence[Input],
-        best_by: str,
-        checkpoint: str | Path | None = None,
+        self, model: nn.Module, device: torch.device, plan: Plan, checkpoint: str | Path | None = None
     ) -> None:
-        super().__init__(task, tokenizer, settings, inputs, best_by, checkpoint)
+        super().__init__(plan, checkpoint)
         self.model, self.device = model, device
-        self.class_weights = _class_weights(task, inputs, device) if settings.balanced else None
-        self.optimizer = _optimizer(model, settings)
+        self.class_weights = _class_weights(plan.task, plan.inputs, device) if plan.settings.balanced else None
+        self.optimizer = _optimizer(model, plan.settings)
         self.best_weights = self.weights()
 
     def weights(self) -> dict[str, Tensor]:
@@ -175,29 +149,15 @@ def train_epoch(run: Run, bar: tqdm) -> dict[str, float]:
     Raises:
         KeyboardInterrupt: the run was told to stop.
     """
-    settings, task, inputs, done = run.settings, run.task, run.inputs, run.partial
-    began, loss_sum, tokens = time.perf_counter() - done.seconds, done.loss_sum, done.tokens
-    epoch = len(run.history) + 1
+    settings = run.settings
     run.model.train()
-    shuffled = run.order.permutation(len(inputs))
-    for start in range(done.examples, len(inputs), settings.batch_size):
-        run.stop_if_told()
-        items = [inputs[index] for index in shuffled[start : start + settings.batch_size]]
-        batch = collate([encoding for item in items for encoding in item.encodings], run.tokenizer, settings.packed)
+    for items, batch in run.batches():
         with autocast(run.device, settings.precision):
             logits = run.model(to_tensors(batch, run.device))
-        loss = compute_loss(task.loss, logits, [item.target for item in items], batch, run.class_weights)
+        loss = compute_loss(run.task.loss, logits, [item.target for item in items], batch, run.class_weights)
         scale_rates(run.optimizer, linear_warmup_and_decay(run.step, run.warmup_steps, run.total_steps))
-        value = float(descend(loss, run.model, run.optimizer, settings.clip))
-        run.step += 1
-        check_finite(value, run.step, run.checkpoint)
-        loss_sum += value * len(items)
-        tokens += batch.num_tokens
-        run.partial = Partial(start + len(items), tokens, loss_sum, time.perf_counter() - began)
-        show_speed(bar, f"epoch {epoch}, loss {value:.3f}", per_second(tokens, time.perf_counter() - began))
-    seconds = time.perf_counter() - began
-    speed = per_second(tokens, seconds)
-    return {"epoch": epoch, "loss": loss_sum / len(inputs), "seconds": seconds, "tokens_per_second": speed}
+        run.count(float(descend(loss, run.model, run.optimizer, settings.clip)), items, batch, bar)
+    return run.record()
 
 
 def _optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from d2lbert.data.batching import Batch
-from d2lbert.errors import UserError
 from d2lbert.tasks.base import IGNORED, Loss, SoftTarget
 from d2lbert.training.inputs import check_finite as check_finite  # its name for others
-from d2lbert.training.inputs import last_good, token_positions
+from d2lbert.training.inputs import token_positions, weight_error
 
 
 def compute_loss(
@@ -137,9 +136,7 @@ def check_weights(model: nn.Module, step: int, checkpoint: str | Path | None = N
     """
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
-            raise UserError(
-                f"{name} became NaN or infinite at step {step}: lower the learning rate{last_good(checkpoint)}"
-            )
+            raise weight_error(name, step, checkpoint)
 
 
 def pretraining_losses(logits: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:

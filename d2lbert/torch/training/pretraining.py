@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from d2lbert.config.training import Pretraining
-from d2lbert.data.pretraining.batches import BEGINNING, Position, TextData, TrainingBatch
+from d2lbert.data.pretraining.batches import Position, TextData, TrainingBatch
 from d2lbert.errors import UserError
 from d2lbert.outputs import Rows
 from d2lbert.storage import checkpoints
@@ -35,19 +34,9 @@ from d2lbert.torch.training.distributed import World, gather, load_state, save_s
 from d2lbert.torch.training.log import tensorboard_curves
 from d2lbert.torch.training.losses import pretraining_losses
 from d2lbert.torch.training.optim import decay_groups, scale_rates
-from d2lbert.training.inputs import check_finite
 from d2lbert.training.log import TrainingLog
-from d2lbert.training.pretraining import (
-    CHECKPOINTS,
-    LOG,
-    check_same,
-    count_targets,
-    description,
-    dev_scores,
-    log_columns,
-    loss_names,
-)
-from d2lbert.training.progress import per_second, progress_bar, show_speed
+from d2lbert.training.pretraining import CHECKPOINTS, LOG, BaseTrainer, check_same, count_targets, log_columns
+from d2lbert.training.progress import progress_bar
 from d2lbert.training.schedules import linear_warmup_and_decay
 
 EVENTS = "tensorboard"
@@ -86,7 +75,7 @@ class _Objectives(nn.Module):
         return self.model.objectives(rows, positions)
 
 
-class Trainer:
+class Trainer(BaseTrainer):
     """A model in training: everything that a checkpoint holds.
 
     Args:
@@ -110,28 +99,19 @@ class Trainer:
         out: Path,
         world: World | None = None,
     ) -> None:
-        self.model, self.data, self.dev, self.settings, self.out = model, data, dev, settings, out
         self.world = world or World()
         if settings.accumulation % self.world.size:
             raise UserError(
                 f"pretraining: {self.world.size} processes cannot share {settings.accumulation} batches a step evenly; "
                 "give --accumulation a multiple of the number of processes"
             )
-        for part in (data, dev):
-            if part is not None:
-                part.check()
+        super().__init__(model, data, dev, settings, out)
         self.device = next(model.parameters()).device
         if settings.compiled:
             compile_blocks(model)
         self.parallel: nn.Module = self.world.wrap(_Objectives(model))
         groups = decay_groups(model, settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, eps=1e-6, fused=True)
-        self.step = 0
-        self.position = BEGINNING
-        self.tokens = 0  # seen so far
-        self.losses: dict[str, float] = {}  # of the last step
-        self.saved = 0  # the step of the newest checkpoint, 0 where there is none
-        self.interrupted = False  # set to True, for example by a signal handler, to end the run after the current step
 
     def run(self, progress: bool = True) -> dict[str, float]:
         """Train to the last step and return the last line of the log.
@@ -147,47 +127,18 @@ class Trainer:
         batches = self.data.batches(self.position)
         if self.device.type == "cuda":
             batches = prefetch(batches)
-        began, tokens_before = time.perf_counter(), self.tokens
         log = self._log()
         show = progress and self.world.rank == 0
         with log or contextlib.nullcontext(), progress_bar(settings.steps, self.step, show) as bar:
             # A run that was killed after its checkpoint, while it validated, has no line for that step yet.
             lacks_row = self.losses and self.world.broadcast("yes" if log is not None and log.lacks_step else "")
-            last = self._report(log) if lacks_row else {}
-            while self.step < settings.steps:
-                if self._is_interrupted():
-                    if self.step > self.saved:
-                        self.save()
-                    raise KeyboardInterrupt
-                self.losses = self.train_step(batches)
-                rate = per_second(self.tokens - tokens_before, time.perf_counter() - began)
-                show_speed(bar, f"loss {self.losses[loss_names(self.data.objectives)[0]]:.3f}", rate)
-                if self._is_due(settings.save_every):
-                    self.save()
-                last = self._report(log, rate) or last
-        return last or {"step": self.step, **self.validate()}
+            return self.train(batches, log, bar, self.report(log) if lacks_row else {})
 
-    def _is_interrupted(self) -> bool:
+    def is_interrupted(self) -> bool:
         """Whether any process was told to stop: a signal reaches them during different steps, and all must save one."""
         if self.world.size == 1:
             return self.interrupted
         return bool(self.world.all_reduce(torch.tensor(float(self.interrupted), device=self.device)))
-
-    def _is_due(self, every: int) -> bool:
-        """Whether this is one of every so many steps, or the last."""
-        return self.step == self.settings.steps or self.step % every == 0
-
-    def _report(self, log: TrainingLog | None, tokens_per_second: float | None = None) -> dict[str, float]:
-        """Validate and write a line of the log, each where it is due; return the line."""
-        validate = self._is_due(self.settings.validate_every)
-        if not validate and self.step % self.settings.log_every:
-            return {}
-        row = {"step": self.step, "epoch": self.position.epoch, "tokens": self.tokens, **self.losses}
-        row |= self.validate() if validate else {}
-        row |= {} if tokens_per_second is None else {"tokens_per_second": round(tokens_per_second)}
-        if log is not None:
-            log.write(row)
-        return row
 
     def _log(self) -> TrainingLog | None:
         """Return the log of the first process; the others write none."""
@@ -197,14 +148,7 @@ class Trainer:
         return TrainingLog(self.out / LOG, log_columns(self.data.objectives), self.step, curves)
 
     def train_step(self, batches: Iterator[tuple[TrainingBatch, Position]]) -> dict[str, float]:
-        """Take one training step and return its losses.
-
-        Args:
-            batches: where the step takes its ``accumulation`` batches from.
-
-        Returns:
-            The learning rate, and the mean loss of each objective in nats.
-        """
+        """Take one training step on the next ``accumulation`` batches; return its learning rate and losses in nats."""
         settings, world = self.settings, self.world
         self.parallel.train()
         # Every process prepares all batches of the step, in a hundredth of the time that the model takes, and works on
@@ -229,13 +173,7 @@ class Trainer:
         nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.step += 1
-        self.position = step_batches[-1][1]
-        self.tokens += sum(batch.rows.num_tokens for batch, _ in step_batches)
-        means = world.all_reduce(sums).tolist()
-        check_finite(sum(means), self.step)
-        named = dict(zip(loss_names(self.data.objectives), means, strict=True))
-        return {"learning_rate": settings.learning_rate * factor, **named}
+        return self.count_step(step_batches, world.all_reduce(sums).tolist(), factor)
 
     def _logits_and_targets(self, batch: TrainingBatch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return the model's logits (P, C) and the targets (P,) of each objective."""
@@ -245,24 +183,11 @@ class Trainer:
         return logits, {name: to_device(targets, self.device) for name, targets in batch.targets.items()}
 
     @torch.no_grad()
-    def validate(self) -> dict[str, float]:
-        """Return losses and accuracies on held-out documents, always on the same batches with the same masks.
-
-        Returns:
-            For each objective the mean loss in nats and the accuracy, a fraction; nothing without ``dev``. Masked words
-            are counted at ``[MASK]`` alone (:class:`~d2lbert.data.pretraining.batches.PretrainingData`).
-        """
-        if self.dev is None:
-            return {}
+    def losses_and_hits(self, batch: TrainingBatch) -> tuple[list[float], list[int]]:
         self.parallel.eval()
-        totals = np.zeros(len(self.dev.objectives))
-        losses, correct = np.zeros_like(totals), np.zeros_like(totals)
-        for batch, _ in itertools.islice(self.dev.epoch(0), self.settings.validation_batches):
-            (logits, targets), counts = self._logits_and_targets(batch), count_targets(batch)
-            losses += [float(loss) for loss in pretraining_losses(logits, targets).values()] * counts
-            correct += [int((logits[name].argmax(-1) == targets[name]).sum()) for name in targets]
-            totals += counts
-        return dev_scores(self.dev.objectives, losses, correct, totals)
+        logits, targets = self._logits_and_targets(batch)
+        means = [float(loss) for loss in pretraining_losses(logits, targets).values()]
+        return means, [int((logits[name].argmax(-1) == targets[name]).sum()) for name in targets]
 
     def save(self) -> None:
         """Write a checkpoint: the first process makes the folder, and each writes its part of the state into it."""
@@ -277,9 +202,7 @@ class Trainer:
         """Fill the folder of a checkpoint. It is also a model folder, which ``transformers`` loads."""
         self._write_state(Path(self.world.broadcast(str(folder)))).save_pretrained(folder)
         self._save_tokenizer(self.data.shards.tokenizer(), folder)
-        place = {"step": self.step, "position": self.position, "tokens": self.tokens}
-        numbers = {**place, "losses": self.losses, "run": self._description()}
-        write_text(folder / _NUMBERS_FILE, json.dumps(numbers, indent=1) + "\n")
+        write_text(folder / _NUMBERS_FILE, json.dumps(self.numbers(), indent=1) + "\n")
 
     def _write_state(self, folder: Path) -> Any:
         """Write weights and moments, and return the whole model. Every process must call it."""
@@ -317,16 +240,10 @@ class Trainer:
             return False
         with checkpoints.restoring(folder):
             numbers = read_json(folder / _NUMBERS_FILE)
-            check_same(numbers["run"], self._description())
+            check_same(numbers["run"], self.description())
             load_state(folder / _STATE_FOLDER, self._state(), self.world)
-            self.step, self.tokens = int(numbers["step"]), int(numbers["tokens"])
-            self.position = Position(*map(int, numbers["position"]))
-            self.losses, self.saved = dict(numbers.get("losses", {})), self.step
+            self.restore_numbers(numbers)
         return True
-
-    def _description(self) -> dict[str, Any]:
-        """Return what must be the same when a run is resumed, as it is read back from JSON."""
-        return description(self.settings, self.data, self.model.config)
 
     def finish(self, tokenizer: WordPiece) -> None:
         """Write the trained model and its tokenizer into ``out``. Every process must call it."""

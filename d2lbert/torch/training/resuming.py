@@ -1,4 +1,4 @@
-"""Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.storage.checkpoints`.
+"""Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.training.resuming`.
 
 Only tensors and plain values are stored. They are read with ``weights_only``, so no code in a file can run.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from d2lbert.storage import checkpoints
-from d2lbert.storage.files import read_json, write_text
-from d2lbert.training.run import check_same_run
+from d2lbert.training.resuming import newest_checkpoint, write_checkpoint
 from d2lbert.training.run import fingerprint_of_examples as fingerprint_of_examples  # its name for others
 
-_STATE_FILE, _SETTINGS_FILE = "state.pt", "settings.json"
+_STATE_FILE = "state.pt"
 
 
 def save_checkpoint(
@@ -32,42 +29,29 @@ def save_checkpoint(
     """Write a checkpoint, including the state of the random generators.
 
     Args:
-        folder: of all checkpoints of the run; made if it does not exist.
-        step: how far the run has come, in a unit of its own.
-        settings: what must be the same when the run is resumed, as JSON values.
         state: tensors, numbers, strings, and lists and dictionaries of them.
-        keep: how many of the newest checkpoints to keep.
+        folder, step, settings, keep: as for :func:`~d2lbert.training.resuming.write_checkpoint`.
 
     Raises:
         UserError: the disk is full or the folder cannot be written. The older checkpoints are unchanged.
     """
-
-    def write(target: Path) -> None:
-        _save_tensors({**state, "random": _random_state()}, target / _STATE_FILE)
-        write_text(target / _SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
-
-    checkpoints.save(Path(folder), step, write, keep)
+    state = {**state, "random": _random_state()}
+    write_checkpoint(folder, step, settings, lambda target: _save_tensors(state, target / _STATE_FILE), keep)
 
 
 @contextlib.contextmanager
 def load_checkpoint(folder: str | Path, settings: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
     """Yield the newest undamaged state, the random generators restored; None if there is no checkpoint.
 
-    The run takes up the state inside the ``with``: what is missing there or does not fit it ends in one line.
-
-    Args:
-        folder: of all checkpoints of the run.
-        settings: as for :func:`save_checkpoint`.
+    The run takes it up inside the ``with``, as :func:`~d2lbert.training.resuming.newest_checkpoint` says.
 
     Raises:
         UserError: all checkpoints are damaged, they belong to a run with other settings, or the state does not fit.
     """
-    path = checkpoints.newest(Path(folder))
-    if path is None:
-        yield None
-        return
-    check_same_run(folder, read_json(path / _SETTINGS_FILE), settings)
-    with checkpoints.restoring(path):
+    with newest_checkpoint(folder, settings) as path:
+        if path is None:
+            yield None
+            return
         state: dict[str, Any] = torch.load(path / _STATE_FILE, map_location="cpu", weights_only=True)
         _restore(state.pop("random"))
         yield state

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from d2lbert import UserError
-from d2lbert.commands.editions import TorchEdition
+from d2lbert.commands.editions import named_edition
 from d2lbert.deploy.server.models import Models, predict
 from d2lbert.tasks.table import named_task
 from d2lbert.torch.adapters.shared import SharedLinear
@@ -32,7 +32,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
 
 def offline(folders: dict[str, str], name: str, task: str, content: dict[str, Any]) -> dict[str, Any]:
     """What the same folder answers without a server."""
-    model, tokenizer = TorchEdition().load_trained(task, folders[name])
+    model, tokenizer = named_edition("torch").load_trained(task, folders[name])
     named = named_task(task)
     seconds = content.get("choices", [content[key] for key in ("pair", "question") if key in content])
     examples = named.of_texts([content.get("text", content.get("context"))], seconds, model.labels)
@@ -140,7 +140,7 @@ def test_one_model_needs_no_name(folders: dict[str, str]) -> None:
 
 
 def test_a_pruned_model_is_served(folders: dict[str, str], tmp_path: Path) -> None:
-    model, tokenizer = TorchEdition().load_trained("multiple_choice", folders["choice"])
+    model, tokenizer = named_edition("torch").load_trained("multiple_choice", folders["choice"])
     model.bert = prune_encoder(model.bert, heads=[[1], [0, 1]], neurons=[range(9), [3]])
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

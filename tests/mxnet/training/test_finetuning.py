@@ -25,7 +25,7 @@ from d2lbert.mxnet.heads import BertForSequenceClassification
 from d2lbert.mxnet.training import finetuning
 from d2lbert.mxnet.training.evaluation import evaluate
 from d2lbert.mxnet.training.finetuning import fine_tune
-from d2lbert.training.run import History
+from d2lbert.training.run import History, Plan
 
 WORDS = ["good", "fine", "bad", "poor", "film", "plot", "the", "a"]
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -149,7 +149,9 @@ def test_the_best_epoch_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rare_labels_count_more() -> None:
     inputs = TASK.inputs(EXAMPLES, TOKENIZER, 16)
-    run = finetuning.Run(_model(), TASK, TOKENIZER, Training(balanced=True), mxnet.cpu(), inputs, "accuracy")
+    run = finetuning.Run(
+        _model(), mxnet.cpu(), Plan(TASK, TOKENIZER, Training(balanced=True), inputs, inputs, "accuracy")
+    )
     counts = [sum(one.label == label for one in EXAMPLES) for label in TASK.labels]
     assert run.class_weights is not None
     assert run.class_weights.tolist() == pytest.approx([40 / (2 * count) for count in counts])

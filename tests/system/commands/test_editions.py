@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +155,22 @@ def test_a_graph_is_not_for_mxnet(encoder: Path, tmp_path: Path) -> None:
 def test_editions_by_name() -> None:
     assert [named_edition(name).name for name in BOTH] == list(BOTH)
     assert issubclass(MxnetMissing, ImportError)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_all_that_an_edition_computes_with_is_of_its_own_package(name: str) -> None:
+    edition = named_edition(name)
+    for task in TYPED:
+        assert edition.head_of(task).__module__ == f"d2lbert.{name}.heads"
+    for module in ("runtime", "training.finetuning", "training.evaluation"):
+        assert edition._module(module).__name__ == f"d2lbert.{name}.{module}"
+
+
+def test_an_edition_that_nobody_knows_loads_no_framework() -> None:
+    program = (
+        "import sys\nfrom d2lbert import UserError\nfrom d2lbert.commands.editions import named_edition\n"
+        "named_edition('mxnet')\ntry:\n    named_edition('mxent')\nexcept UserError as error:\n    print(error)\n"
+        "print(*sorted({'torch', 'mxnet'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == ["unknown edition 'mxent': did you mean mxnet?", ""]
