@@ -126,8 +126,6 @@ def kind_of_name(name: str) -> str | None:
         UserError: there is no such folder and no such name.
     """
     folder = local_folder(name)
-    if is_params(folder or name):
-        return "bert"
     if folder is not None:
         return "adapter" if is_adapter_folder(folder) else _kind_of(folder)
     return None if is_other_repository(name) else find_model(name).kind

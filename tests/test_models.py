@@ -89,8 +89,8 @@ def test_what_is_not_public_is_never_replaced(entry: ModelEntry, no_data: None) 
         get_model(entry.name, entry.dataset)
     assert str(caught.value) == (
         f"no weights for {entry.label}: {entry.reason}; GluonNLP's {entry.params_file} and {entry.vocab_file}, once "
-        f"below {STORE}, are read if you have them: give the first as path= or --model; the nearest, but another model, is "
-        f"{entry.nearest}"
+        f"below {STORE}, are read if you have them: give the first as path= or --model; "
+        f"the nearest, but another model, is {entry.nearest}"
     )
     with pytest.raises(UserError, match="no weights for"):
         get_model(entry.name, entry.dataset, pretrained=False)

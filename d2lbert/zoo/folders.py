@@ -94,9 +94,13 @@ def is_other_repository(name: str) -> bool:
 def find_model(name: str, dataset_name: str | None = None) -> ModelEntry:
     """Return the entry of a name in the zoo. The name of its repository on the hub will do, with or without the owner.
 
+    So will the path of GluonNLP's file of it.
+
     Raises:
         UserError: an unknown name or data set, or a name that looks like a path.
     """
+    if is_params(name) and dataset_name is None:
+        return entry_of_params(Path(name))
     entry = entry_of_repository(name)
     if entry is not None and dataset_name is None:
         return entry

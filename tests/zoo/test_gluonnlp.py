@@ -24,6 +24,7 @@ from d2lbert.storage.places import home, package_folder
 from d2lbert.text import WordPiece
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.zoo import describe_models, gluonnlp, locate
+from d2lbert.zoo.folders import find_model
 from d2lbert.zoo.table import ModelEntry, entries, find_entry
 
 NAME, DATASET = "bert_12_768_12", "openwebtext_book_corpus_wiki_en_uncased"
@@ -149,6 +150,7 @@ def where(label: str) -> Any:
 def test_the_name_of_a_published_file_tells_the_model(store: Store) -> None:
     """So the commands take it as --model."""
     assert kind_of_name(str(store.params)) == "bert"
+    assert find_model(str(store.params)).label == LABEL  # so a model card knows the licence of its base
     assert tokenizer_of_name(str(store.params)).vocab == VOCAB
     model, _ = get_model(str(store.params))
     assert model.config.num_hidden_layers == 2
