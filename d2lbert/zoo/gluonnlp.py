@@ -1,9 +1,9 @@
 """GluonNLP's files of a BERT, which the user has: ``.params`` and ``.vocab`` become a model folder in the cache.
 
 GluonNLP kept both in one folder, ``~/.mxnet/models``, as ``<model>_<data set>-<digits>.params`` and
-``<data set>-<digits>.vocab``; the digits begin the SHA-1 of the file, which GluonNLP lists and the table repeats. Until
-MXNet was retired in 2023 it downloaded them from its own store, as zip files below ``gluon/models`` and
-``gluon/dataset/vocab``. Nothing is downloaded here: whether the store still answers, nobody promises.
+``<data set>-<digits>.vocab``; the digits begin the SHA-1 of the file, which GluonNLP lists and the table repeats. It
+downloaded them from MXNet's own store, as zip files below ``gluon/models`` and ``gluon/dataset/vocab``. Nothing is
+downloaded here: MXNet has been retired since 2023, and nobody promises that the store still answers.
 
 A file of the published name must have the published SHA-1. A file of any other name may be of one's own training.
 """
