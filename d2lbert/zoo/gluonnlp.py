@@ -85,16 +85,16 @@ def params_folder(entry: ModelEntry, path: Path) -> Path:
     digests = {"params": _sha1(path), "vocab": _sha1(vocab)}
     _check_digest(path, digests["params"], entry.params_file, entry.gluonnlp["params"])
     _check_digest(vocab, digests["vocab"], entry.vocab_file, entry.gluonnlp["vocab"])
-    if digests["params"] != entry.gluonnlp["params"]:
-        warnings.warn(
-            f"{path} is not the file that GluonNLP published of {entry.label}: it is taken for your own training of it",
-            stacklevel=4,
-        )
     folder = _cache_folder(entry, digests["params"])
     with locked(folder):
         if not _is_whole(folder, digests):
             _convert(entry, path, vocab, folder)
             write_json(folder / _ORIGIN_FILE, _origin(folder, digests))
+    if digests["params"] != entry.gluonnlp["params"]:
+        warnings.warn(
+            f"{path} is not the file that GluonNLP published of {entry.label}: it is taken for your own training of it",
+            stacklevel=4,
+        )
     return folder
 
 
