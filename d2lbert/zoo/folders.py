@@ -149,7 +149,7 @@ def describe_models() -> list[dict[str, Any]]:
             "megabytes": entry.megabytes,
             "licence": entry.licence,
             "where": _where(entry),
-            "note": f"{entry.reason}; GluonNLP's {entry.params_file} is read" if entry.reason else entry.note,
+            "note": f"{entry.reason}; --model takes GluonNLP's {entry.params_file}" if entry.reason else entry.note,
         }
         for entry in entries()
     ]

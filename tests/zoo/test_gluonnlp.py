@@ -291,7 +291,7 @@ def test_what_is_nowhere_says_where_it_was_and_how_to_use_it(no_data: None) -> N
         for part in (entry.params_file, entry.vocab_file, gluonnlp.STORE, "path= or --model"):
             assert part in str(caught.value)
         note = next(row["note"] for row in describe_models() if row["label"] == entry.label)
-        assert note == f"{entry.reason}; GluonNLP's {entry.params_file} is read"
+        assert note == f"{entry.reason}; --model takes GluonNLP's {entry.params_file}"
     assert gluonnlp.advice(find_entry("minilm")) == ""
 
 
