@@ -22,7 +22,8 @@ from d2lbert.weights.adapters import is_adapter_folder
 from d2lbert.weights.folder import CONFIG_FILE, OPTIONS_FILE, WEIGHTS_FILE
 from d2lbert.weights.heads import HEADS
 from d2lbert.zoo.folders import encoder_folder, entry_folder, find_model, is_other_repository, local_folder, locate
-from d2lbert.zoo.table import CONFIGS
+from d2lbert.zoo.gluonnlp import is_params, params_folder
+from d2lbert.zoo.table import CONFIGS, ModelEntry, find_entry
 
 # Kinds of models that turn one language into another, as their config.json says -> the class of its configuration.
 _TRANSLATORS: dict[str, type[TranslationConfig]] = {"transformer": TransformerConfig, "seq2seq": Seq2SeqConfig}
@@ -48,7 +49,8 @@ def get_model(
             the encoder was adapted to, as in ``get_model("minilm", "sst2")``.
         edition: ``"torch"`` or ``"mxnet"``.
         pretrained: False for random weights of the same sizes; only the vocabulary is downloaded then.
-        path: a model folder to use instead of the named one.
+        path: a model folder to use instead of the named one; or GluonNLP's own file of the named BERT, ``.params``,
+            with its ``.vocab`` beside it, or the folder that has both (see :mod:`d2lbert.zoo.gluonnlp`).
 
     Returns:
         a ``BertModel``, ``DistilBertModel`` or ``PrunedBertModel`` with a ``WordPiece``, an ``AlbertModel`` with a
@@ -62,10 +64,7 @@ def get_model(
     """
     if edition not in ("torch", "mxnet"):
         raise unknown_name("edition", edition, ("torch", "mxnet"))
-    if path is None and (local_folder(name) or is_other_repository(name)):
-        path = name
-    entry = find_model(name, dataset_name) if path is None else None
-    folder = entry_folder(entry, pretrained) if entry is not None else locate(path or "", pretrained)
+    entry, folder = _entry_and_folder(name, dataset_name, pretrained, path)
     if entry is not None and entry.kind == "elmo":
         elmo = _elmo_class(edition)
         model = elmo.from_pretrained(folder) if pretrained else elmo(ElmoConfig.from_options(folder / OPTIONS_FILE))
@@ -84,6 +83,23 @@ def get_model(
         _warn_of_head(folder)
     tokenizer = _gpt_tokenizer(folder, model.config) if kind == "gpt2" else tokenizer_of(folder, model.config)
     return model, tokenizer
+
+
+def _entry_and_folder(
+    name: str, dataset_name: str | None, pretrained: bool, path: str | Path | None
+) -> tuple[ModelEntry | None, Path]:
+    """Return the entry of the zoo, or None where a given folder tells what the model is, and the folder.
+
+    The arguments are those of :func:`get_model`.
+    """
+    if path is not None and is_params(path):
+        return None, params_folder(find_entry(name, dataset_name), Path(path))
+    if path is None and (local_folder(name) or is_params(name) or is_other_repository(name)):
+        path = name
+    if path is not None:
+        return None, locate(path, pretrained)
+    entry = find_model(name, dataset_name)
+    return entry, entry_folder(entry, pretrained)
 
 
 def _adapted(folder: Path, edition: str, pretrained: bool) -> tuple[Any, Any]:

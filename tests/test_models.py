@@ -21,6 +21,7 @@ from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.relatives import PrunedBertModel
 from d2lbert.torch.seq2seq import Seq2Seq
 from d2lbert.torch.transformer import Transformer
+from d2lbert.zoo.gluonnlp import STORE
 from d2lbert.zoo.table import ModelEntry, entries
 
 
@@ -83,11 +84,13 @@ def test_names_that_are_not_there(arguments: dict[str, str], message: str, no_da
 
 
 @pytest.mark.parametrize("entry", [entry for entry in entries() if entry.source == "none"], ids=lambda e: e.label)
-def test_what_is_not_public_is_never_replaced(entry: ModelEntry) -> None:
+def test_what_is_not_public_is_never_replaced(entry: ModelEntry, no_data: None) -> None:
     with pytest.raises(UserError) as caught:
         get_model(entry.name, entry.dataset)
     assert str(caught.value) == (
-        f"no weights for {entry.label}: {entry.reason}; the nearest, but another model, is {entry.nearest}"
+        f"no weights for {entry.label}: {entry.reason}; GluonNLP's {entry.params_file} and {entry.vocab_file}, once "
+        f"below {STORE}, are read if you have them: give the first as path= or --model; "
+        f"the nearest, but another model, is {entry.nearest}"
     )
     with pytest.raises(UserError, match="no weights for"):
         get_model(entry.name, entry.dataset, pretrained=False)

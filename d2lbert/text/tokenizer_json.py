@@ -65,7 +65,7 @@ def read_word_pieces(path: str | Path) -> WordPieces:
     for name, (found, needed) in wanted.items():
         if found != needed:
             raise UserError(f"{path} asks for {name}={found!r}; only BERT's own, {needed!r}, is offered")
-    vocab = _pieces(model.get("vocab"), path)
+    vocab = pieces_by_id(model.get("vocab"), path)
     _check_added(values.get("added_tokens") or [], vocab, path)
     return WordPieces(
         vocab, _flag(normalizer, "lowercase", path) is not False, _flag(normalizer, "strip_accents", path)
@@ -95,7 +95,7 @@ def _flag(part: dict[str, Any], name: str, path: str | Path) -> bool | None:
     return flag
 
 
-def _pieces(ids: Any, path: str | Path) -> list[str]:
+def pieces_by_id(ids: Any, path: str | Path) -> list[str]:
     """Return the pieces in the order of their ids, which must be 0, 1, 2 and so on."""
     if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
         raise UserError(f"{path} has no table from pieces to ids: restore the file")

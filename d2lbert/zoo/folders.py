@@ -2,7 +2,8 @@
 
 The calls go one way: :func:`locate` finds the entry in :mod:`d2lbert.zoo.table`; :mod:`d2lbert.zoo.files` provides its
 files in the cache and verifies them, :mod:`d2lbert.zoo.repositories` does so for what is not in the table;
-:mod:`d2lbert.zoo.hub` downloads a file; :mod:`d2lbert.zoo.convert` converts an old one to safetensors.
+:mod:`d2lbert.zoo.hub` downloads a file; :mod:`d2lbert.zoo.convert` converts an old one to safetensors, and
+:mod:`d2lbert.zoo.gluonnlp` what GluonNLP published.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from d2lbert.weights.adapters import base_of, is_adapter_folder
 from d2lbert.weights.folder import WEIGHTS_FILE
 from d2lbert.zoo.convert import OLD_WEIGHTS_FILE, convert_bin
 from d2lbert.zoo.files import fetch_model, is_cached
+from d2lbert.zoo.gluonnlp import advice, converted_folder, entry_of_params, is_params, params_folder
 from d2lbert.zoo.repositories import fetch_repository, is_repository_name
 from d2lbert.zoo.table import ModelEntry, entries, find_entry
 
@@ -25,17 +27,21 @@ from d2lbert.zoo.table import ModelEntry, entries, find_entry
 def locate(name: str | Path, weights: bool = True) -> Path:
     """Return the folder of a model, given as an existing folder or by its name.
 
-    If the folder has its weights only as ``pytorch_model.bin``, they are also written there as safetensors.
+    If the folder has its weights only as ``pytorch_model.bin``, they are also written there as safetensors. A file
+    ``.params`` of GluonNLP's becomes a model folder in the cache (see :mod:`d2lbert.zoo.gluonnlp`).
 
     Args:
-        name: a folder, also as ``file://...``; a name of the zoo, with ``:`` and the data set where it has several; or
-            the name of a public repository of the hub, such as ``prajjwal1/bert-tiny``.
+        name: a folder, also as ``file://...``; a ``.params`` file of GluonNLP's; a name of the zoo, with ``:`` and the
+            data set where it has several; or the name of a public repository of the hub, such as
+            ``prajjwal1/bert-tiny``.
         weights: False for all files of a named model except the weights.
 
     Raises:
         UserError: there is no such folder and no such name, or the weights are not available.
     """
     folder = local_folder(name)
+    if is_params(folder or name):
+        return params_folder(entry_of_params(folder or Path(name)), folder or Path(name))
     if folder is None:
         if is_other_repository(str(name)):
             return fetch_repository(str(name), weights)
@@ -81,15 +87,20 @@ def entry_of_repository(name: str) -> ModelEntry | None:
 
 def is_other_repository(name: str) -> bool:
     """Whether a name has the form of a repository's on the hub, and is neither in the table nor a path here."""
-    return is_repository_name(name) and entry_of_repository(name) is None and not Path(name).exists()
+    is_name = is_repository_name(name) and not is_params(name)
+    return is_name and entry_of_repository(name) is None and not Path(name).exists()
 
 
 def find_model(name: str, dataset_name: str | None = None) -> ModelEntry:
     """Return the entry of a name in the zoo. The name of its repository on the hub will do, with or without the owner.
 
+    So will the path of GluonNLP's file of it.
+
     Raises:
         UserError: an unknown name or data set, or a name that looks like a path.
     """
+    if is_params(name) and dataset_name is None:
+        return entry_of_params(Path(name))
     entry = entry_of_repository(name)
     if entry is not None and dataset_name is None:
         return entry
@@ -119,9 +130,10 @@ def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
             )
         return home() / entry.folder
     if entry.source == "none":
-        raise UserError(
-            f"no weights for {entry.label}: {entry.reason}; the nearest, but another model, is {entry.nearest}"
-        )
+        if (converted := converted_folder(entry)) is not None:
+            return converted
+        ways = f"{advice(entry)}; the nearest, but another model, is {entry.nearest}"
+        raise UserError(f"no weights for {entry.label}: {entry.reason}; {ways}")
     module, _, inside = entry.folder.partition("/")
     package = package_folder(module)
     if package is None:
@@ -137,7 +149,7 @@ def describe_models() -> list[dict[str, Any]]:
             "megabytes": entry.megabytes,
             "licence": entry.licence,
             "where": _where(entry),
-            "note": entry.reason or entry.note,
+            "note": f"{entry.reason}; --model takes GluonNLP's {entry.params_file}" if entry.reason else entry.note,
         }
         for entry in entries()
     ]
@@ -155,4 +167,6 @@ def _where(entry: ModelEntry) -> str:
         return "cache" if is_cached(entry) else "hub"
     if entry.source == "package":
         return "package" if package_folder(entry.folder.partition("/")[0]) else "not installed"
-    return "book" if entry.source == "book" else "nowhere"
+    if entry.source == "none":
+        return "cache" if converted_folder(entry) else "nowhere"
+    return "book"

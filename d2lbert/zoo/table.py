@@ -62,6 +62,8 @@ class ModelEntry:
         checkout_only: of the book's own: it is in a checkout, but not in the installed package, since its licence does
             not allow every use.
         reason, nearest: why there are no weights, and the label of the most similar entry.
+        gluonnlp: the SHA-1 of the files that GluonNLP published of it, ``"params"`` and ``"vocab"``; empty where there
+            are none that are read here.
         note: what a user should know.
         seen: data sets of the book that it met before: ``source``, the number of its ``pairs``, and which sets that
             ``touches``; empty where nothing is known.
@@ -89,6 +91,7 @@ class ModelEntry:
     checkout_only: bool = False
     reason: str = ""
     nearest: str = ""
+    gluonnlp: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     seen: Sequence[Mapping[str, Any]] = ()
 
@@ -103,6 +106,16 @@ class ModelEntry:
         if self.vocabulary_file:
             return self.vocabulary_file
         return "tokenizer.json" if self.kind in ("albert", "gpt2") else "vocab.txt"
+
+    @property
+    def params_file(self) -> str:
+        """What GluonNLP called its file of the weights; only of a model with its digest in :attr:`gluonnlp`."""
+        return f"{self.name}_{self.dataset}-{self.gluonnlp['params'][:8]}.params"
+
+    @property
+    def vocab_file(self) -> str:
+        """What GluonNLP called its file of the vocabulary; only of a model with its digest in :attr:`gluonnlp`."""
+        return f"{self.dataset}-{self.gluonnlp['vocab'][:8]}.vocab"
 
     @property
     def in_table(self) -> bool:
