@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book colab notebooks-branch test quick check lowest newest dist test-device gpu notebooks bench glue soak mutants clean
+.PHONY: book colab notebooks-branch test quick check lowest newest mxnet dist test-device gpu notebooks bench glue soak mutants clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -33,6 +33,9 @@ lowest:  ## the quick tests with the lowest versions that pyproject.toml allows,
 
 newest:  ## the same with the newest versions there are
 	PYTHON="$(PYTHON)" bash tools/versions.sh newest
+
+mxnet:  ## the MXNet edition on Python 3.11, 3.12 and 3.13, each in a clean environment of its own; PYTHONS="3.11" for one
+	bash tools/mxnet.sh
 
 dist: .venv/ready  ## the archives of a release, in dist/
 	rm -rf dist

@@ -2,7 +2,8 @@
 
 MXNet 1.9 runs a ``HybridBlock`` in two ways. At first every operation runs at once, on arrays (``mx.nd``). After
 ``hybridize()`` the block is called one time with symbols (``mx.sym``), which record a graph of operations, and from
-then on the graph runs as a whole. Symbols have no shape, so code for both uses operations that need none.
+then on the graph runs as a whole. Symbols have no shape, so code for both uses operations that need none. That one call
+must be alone: several threads may share a model, hybridized or not, once it has been called after ``hybridize()``.
 """
 
 from __future__ import annotations

@@ -7,33 +7,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from d2lbert.config.settings import Settings, setting
 from d2lbert.data.translation import EncodedPair, PairBatch, PairBatches, encode_source, pad_ids
-from d2lbert.errors import UserError
-from d2lbert.storage import checkpoints
-from d2lbert.storage.files import writable_folder
 from d2lbert.text import BytePairEncoding
 from d2lbert.torch.generation import Decodable, beam_search
 from d2lbert.torch.runtime import best_device, place, seed_everything
 from d2lbert.torch.training.losses import check_weights
 from d2lbert.torch.training.optim import descend, scale_rates
 from d2lbert.torch.training.resuming import load_checkpoint, save_checkpoint
-from d2lbert.training.inputs import check_finite
 from d2lbert.training.progress import progress_bar
-from d2lbert.training.run import fingerprint_of_examples
-from d2lbert.training.schedules import inverse_square_root_decay, linear_warmup_and_decay
-
-_EVALUATION_TOKENS = 4096
-_CHECKPOINTS = "checkpoints"
+from d2lbert.training.translation import (
+    BETAS,
+    CHECKPOINTS,
+    EPSILON,
+    EVALUATION_TOKENS,
+    SequenceRun,
+    check_folder,
+    no_checkpoint,
+    run_identity,
+)
+from d2lbert.training.translation import SequenceTraining as SequenceTraining  # its name for others
 
 
 def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoothing: float = 0.1) -> Tensor:
@@ -48,35 +48,6 @@ def label_smoothing_loss(logits: Tensor, target_ids: Tensor, mask: Tensor, smoot
     """
     keep = mask.bool()
     return functional.cross_entropy(logits[keep], target_ids[keep], label_smoothing=smoothing)
-
-
-@dataclass(frozen=True)
-class SequenceTraining(Settings):
-    """Settings of a run."""
-
-    kind: ClassVar[str] = "training"
-
-    steps: int = setting(1000, "steps of the optimiser", above=0)
-    tokens: int = setting(2048, "positions of the targets in a batch, padding included", above=0)
-    learning_rate: float = setting(1e-3, "highest learning rate, at the end of the warm-up", above=0)
-    warmup_steps: int = setting(200, "steps in which the rate rises", above=0)
-    label_smoothing: float = setting(
-        0.1, "share of the probability that the loss asks to be spread over the vocabulary", at_least=0, below=1
-    )
-    clip: float = setting(1.0, "largest norm of the gradient", above=0)
-    evaluate_every: int = setting(250, "steps between two looks at the dev set, each with a checkpoint", above=0)
-    seed: int = setting(0, "of the order and of dropout", at_least=0, below=2**32)
-    decay: str = setting(
-        "root",
-        "how the rate falls after the warm-up: with the square root of the steps, or linearly to 0 at the last one",
-        one_of=("root", "linear"),
-    )
-
-    def rate_factor(self, step: int) -> float:
-        """Return the factor on the learning rate at a step, counted from 0."""
-        if self.decay == "linear":
-            return linear_warmup_and_decay(step, self.warmup_steps, self.steps)
-        return inverse_square_root_decay(step, self.warmup_steps)
 
 
 def train_sequences(
@@ -108,16 +79,12 @@ def train_sequences(
         UserError: the checkpoint to resume from is missing, damaged or from another run; or there is one, and
             ``resume`` is False; or the loss is not finite.
     """
-    if resume and folder is None:
-        raise UserError("to resume needs the folder of the run; give the one with the checkpoint")
-    path = writable_folder(folder) if folder is not None else None
-    if path is not None and not resume and checkpoints.begun(path / _CHECKPOINTS):
-        raise UserError(f"{path} holds the checkpoints of a run: resume it, or choose another folder")
+    path = check_folder(folder, resume)
     seed_everything(settings.seed)
     device = place(model, device or best_device())
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9)
-    batches, run = PairBatches(train, settings.tokens, settings.seed), _Run()
-    identity = {**_identity(model, settings), **_fingerprints(train, dev)} if path is not None else {}
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=BETAS, eps=EPSILON)
+    batches, run = PairBatches(train, settings.tokens, settings.seed), SequenceRun()
+    identity = run_identity(model, settings, train, dev) if path is not None else {}
     if resume and path is not None:
         run = _resume(path, model, optimizer, identity)
     began, losses = time.perf_counter() - run.seconds, torch.zeros((), device=device)
@@ -142,17 +109,6 @@ def train_sequences(
     return run.history
 
 
-@dataclass
-class _Run:
-    """The state of a run: steps, tokens and seconds so far, the records, and the best weights."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    history: list[dict[str, float]] = field(default_factory=list)
-    best: dict[str, Tensor] = field(default_factory=dict)
-
-
 def train_step(
     model: Any, batch: PairBatch, optimizer: torch.optim.Optimizer, settings: SequenceTraining, device: torch.device
 ) -> Tensor:
@@ -164,17 +120,12 @@ def train_step(
     return descend(loss, model, optimizer, settings.clip)
 
 
-def _evaluate(model: Any, dev: Sequence[EncodedPair], run: _Run, losses: float) -> None:
+def _evaluate(model: Any, dev: Sequence[EncodedPair], run: SequenceRun, losses: float) -> None:
     """Add a record to the history, and keep the weights if they are the best so far."""
-    before = int(run.history[-1]["step"]) if run.history else 0
-    loss = losses / (run.step - before)
-    check_finite(loss, run.step)
+    loss = run.mean_loss(losses)
     check_weights(model, run.step)
-    dev_loss = evaluate_sequences(model, dev)
-    if not run.history or dev_loss < min(record["dev_loss"] for record in run.history):
+    if run.add_record(loss, evaluate_sequences(model, dev)):
         run.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    times = {"step": run.step, "tokens": run.tokens, "seconds": run.seconds}
-    run.history.append({**times, "loss": loss, "dev_loss": dev_loss})
 
 
 @torch.inference_mode()
@@ -188,7 +139,7 @@ def evaluate_sequences(model: Any, pairs: Sequence[EncodedPair], device: torch.d
     """
     device = place(model.eval(), device)
     total, tokens = 0.0, 0
-    for batch in PairBatches(pairs, _EVALUATION_TOKENS).in_order():
+    for batch in PairBatches(pairs, EVALUATION_TOKENS).in_order():
         source_ids, source_mask, target_ids, target_mask = _tensors(batch, device)
         logits = model(source_ids, target_ids[:, :-1], source_mask).logits
         loss = label_smoothing_loss(logits, target_ids[:, 1:], target_mask[:, 1:], 0.0)
@@ -202,35 +153,24 @@ def _tensors(batch: PairBatch, device: torch.device) -> list[Tensor]:
     return [torch.from_numpy(array).to(device) for array in arrays]
 
 
-def _identity(model: Any, settings: SequenceTraining) -> dict[str, Any]:
-    """Return what must be the same when a run is resumed.
-
-    The number of steps may change, save where the learning rate falls towards the last one.
-    """
-    values = {name: value for name, value in asdict(settings).items() if name != "steps" or settings.decay == "linear"}
-    return {**model.config.to_dict(), **values}
-
-
-def _fingerprints(train: Sequence[EncodedPair], dev: Sequence[EncodedPair]) -> dict[str, str]:
-    return {"train": fingerprint_of_examples(train), "dev": fingerprint_of_examples(dev)}
-
-
-def _save(model: Any, optimizer: torch.optim.Optimizer, run: _Run, identity: dict[str, Any], folder: Path) -> None:
+def _save(
+    model: Any, optimizer: torch.optim.Optimizer, run: SequenceRun, identity: dict[str, Any], folder: Path
+) -> None:
     """Write a checkpoint, and the model if it is the best so far."""
-    if run.history[-1]["dev_loss"] == min(record["dev_loss"] for record in run.history):
+    if run.last_is_best:
         model.save_pretrained(folder)
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "run": vars(run)}
-    save_checkpoint(folder / _CHECKPOINTS, run.step, identity, state)
+    save_checkpoint(folder / CHECKPOINTS, run.step, identity, state)
 
 
-def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, identity: dict[str, Any]) -> _Run:
+def _resume(folder: Path, model: Any, optimizer: torch.optim.Optimizer, identity: dict[str, Any]) -> SequenceRun:
     """Restore model, optimiser and random generators to where the run stopped, and return the state of the run."""
-    with load_checkpoint(folder / _CHECKPOINTS, identity) as state:
+    with load_checkpoint(folder / CHECKPOINTS, identity) as state:
         if state is None:
-            raise UserError(f"there is no checkpoint in {folder}: start the run without resume")
+            raise no_checkpoint(folder)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        return _Run(**state["run"])
+        return SequenceRun(**state["run"])
 
 
 def translate(

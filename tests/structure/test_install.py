@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,25 @@ def test_lowest_versions_are_the_lower_bounds(project: dict[str, Any]) -> None:
     assert "transformers==4.45" in lines
     assert not [line for line in lines if line.startswith(("pytest", "jupyter", "ruff"))]
     assert constraints({"": ["a>=1.5,<2", "b", "c<3"], "dev": ["d>=9"]}) == ["a==1.5"]
+
+
+def test_the_mxnet_edition_is_tried_on_every_promised_python(root: Path, project: dict[str, Any]) -> None:
+    """``make mxnet``, and the container, which has one of them."""
+    promised = [line.rpartition(" :: ")[2] for line in project["classifiers"] if "Python :: 3." in line]
+    tried = re.search(r"PYTHONS:-([\d. ]+)}", (root / "tools" / "mxnet.sh").read_text())
+    assert tried
+    assert tried[1].split() == promised
+    base = re.search(r"BASE=python:(\d\.\d+)", (root / "docker" / "mxnet" / "Dockerfile").read_text())
+    assert base
+    assert base[1] in promised
+
+
+def test_a_python_that_is_missing_is_told_before_anything_is_installed(root: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONS": "9.9", "FOLDER": str(tmp_path / "made")}
+    run = subprocess.run(["bash", "tools/mxnet.sh"], cwd=root, env=environment, capture_output=True, text=True)
+    told = 'there is no Python 9.9 here: install it, or choose others with PYTHONS="3.11 3.12"'
+    assert (run.returncode, run.stderr.splitlines()) == (2, [told])
+    assert not (tmp_path / "made").exists()
 
 
 def test_the_door_of_the_package_has_the_signature_of_the_function() -> None:

@@ -1,9 +1,11 @@
-"""The image for SageMaker: what its file says, and, where buildah is installed, the image itself."""
+"""The images, for SageMaker and for MXNet: what their files say, and, where buildah is installed, they themselves."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,19 +14,64 @@ from pathlib import Path
 import pytest
 from sagemaker_support import CSV, container, write_job
 
+IMAGES = ("sagemaker", "mxnet")
+each_image = pytest.mark.parametrize("image", IMAGES)
+
+
+def instructions(root: Path, image: str) -> list[str]:
+    """The instructions of a Dockerfile, each in one line."""
+    text = (root / "docker" / image / "Dockerfile").read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def entry_point(lines: list[str], instruction: str = "ENTRYPOINT") -> list[str]:
+    """The words of an instruction that holds a list."""
+    (entry,) = [line.removeprefix(f"{instruction} ") for line in lines if line.startswith(instruction)]
+    words: list[str] = json.loads(entry)
+    return words
+
 
 @pytest.fixture(scope="module")
 def lines(root: Path) -> list[str]:
-    """The instructions of the Dockerfile, each in one line."""
-    text = (root / "docker" / "sagemaker" / "Dockerfile").read_text().replace("\\\n", " ")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
+    """The instructions for SageMaker."""
+    return instructions(root, "sagemaker")
+
+
+def test_every_image_is_tested(root: Path) -> None:
+    assert {path.parent.name for path in (root / "docker").glob("*/Dockerfile*")} == set(IMAGES)
 
 
 def test_the_entry_point_is_a_list(lines: list[str]) -> None:
     """A line would start a shell, and the shell would keep SIGTERM for itself."""
-    (entry,) = [line.removeprefix("ENTRYPOINT ") for line in lines if line.startswith("ENTRYPOINT")]
-    assert json.loads(entry)[0] == "python"
+    assert entry_point(lines)[0] == "python"
     assert not [line for line in lines if line.startswith("CMD")]
+
+
+def test_the_image_of_mxnet_takes_a_command_of_the_package(root: Path) -> None:
+    lines = instructions(root, "mxnet")
+    words = [*entry_point(lines), *entry_point(lines, "CMD")]
+    assert words[0] == "d2lbert"
+    run = subprocess.run([sys.executable, "-m", "d2lbert.cli", *words[1:], "--help"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_image_of_mxnet_has_what_the_edition_needs(root: Path) -> None:
+    """Its requirements, and the libraries of the system that its own library asks for and a small Debian lacks."""
+    lines = instructions(root, "mxnet")
+    assert [line for line in lines if "--no-deps -r /build/requirements/mxnet.txt" in line]
+    assert [line for line in lines if '"/build[mxnet,eval]"' in line]
+    (system,) = [line for line in lines if "apt-get install" in line]
+    assert {"libgomp1", "libquadmath0"} <= set(system.split())
+    checks = [line for line in lines if "import d2lbert.mxnet" in line]
+    assert [line for line in lines if line.startswith("RUN")][-1:] == checks, "the last step tries what was installed"
+
+
+def test_the_last_step_of_the_image_of_mxnet_runs(root: Path) -> None:
+    pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
+    (check,) = [line for line in instructions(root, "mxnet") if "import d2lbert.mxnet" in line]
+    words = shlex.split(check.removeprefix("RUN "))
+    run = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True)
+    assert (words[0], run.returncode) == ("python", 0), run.stderr
 
 
 def test_nothing_lies_where_sagemaker_mounts(lines: list[str]) -> None:
@@ -35,17 +82,32 @@ def test_the_image_says_that_it_takes_many_models(lines: list[str]) -> None:
     assert "LABEL com.amazonaws.sagemaker.capabilities.multi-models=true" in lines
 
 
-def test_versions_are_those_of_the_lock(lines: list[str]) -> None:
-    installs = [part for line in lines if line.startswith("RUN") for part in line.split("&&") if "pip install" in part]
+@each_image
+def test_versions_are_those_of_the_lock(root: Path, image: str) -> None:
+    runs = [line for line in instructions(root, image) if line.startswith("RUN")]
+    installs = [part for line in runs for part in line.split("&&") if "pip install" in part]
     assert installs
     assert all("-c /build/requirements/lock.txt" in part or "--no-deps -r" in part for part in installs)
 
 
-def test_what_is_copied_is_there_and_let_in(lines: list[str], root: Path) -> None:
+def copied(root: Path, image: str) -> set[str]:
+    """The files and folders that an image takes."""
+    return {name for line in instructions(root, image) if line.startswith("COPY") for name in line.split()[1:-1]}
+
+
+def test_what_is_copied_is_there_and_let_in(root: Path) -> None:
     let_in = {line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = {name for line in lines if line.startswith("COPY") for name in line.split()[1:-1]}
-    assert copied == let_in
-    assert all((root / name).exists() for name in copied)
+    assert set.union(*(copied(root, image) for image in IMAGES)) == let_in
+    assert all((root / name).exists() for name in let_in)
+
+
+@each_image
+def test_what_is_installed_was_copied(root: Path, image: str) -> None:
+    lines = instructions(root, image)
+    asked = {
+        name for line in lines if line.startswith("RUN") for name in re.findall(r"/build/(requirements/\S+)", line)
+    }
+    assert asked == {name for name in copied(root, image) if name.startswith("requirements/")}
 
 
 @pytest.mark.parametrize(("words", "told"), [([], "nothing was asked for"), (["bash"], "bash was asked for")])
@@ -56,26 +118,44 @@ def test_another_word_is_told(words: list[str], told: str, tmp_path: Path) -> No
     assert run.stderr == f"d2lbert: {told}: give train or serve\n"
 
 
-@pytest.mark.slow
-def test_the_image_trains(lines: list[str], root: Path, tmp_path: Path) -> None:
-    """Built with the base that ``D2LBERT_IMAGE_BASE`` names, such as one that debootstrap made."""
+def buildah(root: Path, *words: str) -> str:
+    """Run buildah, which builds and runs images without an engine."""
+    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+    run = subprocess.run(["buildah", *words], capture_output=True, text=True, env=environment, cwd=root)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def build(root: Path, image: str) -> str:
+    """Build an image with the base that ``D2LBERT_IMAGE_BASE`` names, such as one that debootstrap made."""
     if shutil.which("buildah") is None or not os.environ.get("D2LBERT_IMAGE_BASE"):
         pytest.skip("needs buildah, and D2LBERT_IMAGE_BASE=<an image with Python 3.11 and pip>")
-    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
-
-    def buildah(*words: str) -> str:
-        run = subprocess.run(["buildah", *words], capture_output=True, text=True, env=environment, cwd=root)
-        assert run.returncode == 0, run.stderr
-        return run.stdout.strip()
-
     base = f"BASE={os.environ['D2LBERT_IMAGE_BASE']}"
-    buildah("build", "-f", "docker/sagemaker/Dockerfile", "--build-arg", base, "-t", "d2lbert-sagemaker", ".")
+    buildah(root, "build", "-f", f"docker/{image}/Dockerfile", "--build-arg", base, "-t", f"d2lbert-{image}", ".")
+    return buildah(root, "from", f"d2lbert-{image}")
+
+
+@pytest.mark.slow
+def test_the_image_trains(lines: list[str], root: Path, tmp_path: Path) -> None:
+    made = build(root, "sagemaker")
     hyperparameters = {"task": "classification", "model": "d2lbert-tiny", "epochs": "1"}
     job = write_job(tmp_path, hyperparameters, {"train": {"rows.csv": CSV}})
-    made = buildah("from", "d2lbert-sagemaker")
     try:
-        (entry,) = [json.loads(line.removeprefix("ENTRYPOINT ")) for line in lines if line.startswith("ENTRYPOINT")]
-        buildah("run", "-v", f"{job}:/opt/ml", made, "--", *entry, "train")
+        buildah(root, "run", "-v", f"{job}:/opt/ml", made, "--", *entry_point(lines), "train")
     finally:
-        buildah("rm", made)
+        buildah(root, "rm", made)
     assert (job / "model" / "config.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_image_of_mxnet_trains(root: Path, tmp_path: Path) -> None:
+    made = build(root, "mxnet")
+    (tmp_path / "rows.csv").write_text(CSV)
+    command = "finetune classification --edition mxnet --model d2lbert-tiny --epochs 1"
+    command += " --train rows.csv --dev rows.csv --out model"
+    entry = entry_point(instructions(root, "mxnet"))
+    try:
+        buildah(root, "run", "-v", f"{tmp_path}:/work", made, "--", *entry, *command.split())
+    finally:
+        buildah(root, "rm", made)
+    assert (tmp_path / "model" / "config.json").is_file()

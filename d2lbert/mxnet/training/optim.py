@@ -74,7 +74,7 @@ class Optimization:
         weight_decay: of matrices.
         clip: the largest norm of the gradient; a longer gradient is scaled down to it (Pascanu et al. 2013).
         layer_decay: factor on the rate from each layer to the one below.
-        epsilon, bias_correction: of :class:`AdamW`.
+        epsilon, bias_correction, betas: of :class:`AdamW`.
     """
 
     def __init__(
@@ -86,13 +86,14 @@ class Optimization:
         layer_decay: float = 1.0,
         epsilon: float = 1e-8,
         bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
         self.parameters = shared_names(model)
         for name, factor in layer_factors(self.parameters, layer_decay).items():
             self.parameters[name].lr_mult = factor
             self.parameters[name].wd_mult = float(len(self.parameters[name].shape) >= 2)
         self.rate, self.clip = rate, clip
-        self.adam = AdamW(rate, weight_decay, epsilon=epsilon, bias_correction=bias_correction)
+        self.adam = AdamW(rate, weight_decay, betas, epsilon, bias_correction)
         # One device, so there is nothing to exchange, which a store of keys and values is for.
         self.trainer = gluon.Trainer(list(self.parameters.values()), self.adam, kvstore=None)
 
