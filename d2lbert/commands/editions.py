@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from d2lbert.deploy.formats import SYMBOL_FILE
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.table import named_task
 
@@ -119,7 +120,7 @@ class TorchEdition(Edition):
 
 
 class MxnetEdition(Edition):
-    """Apache MXNet 1.9.1: BERT alone, in float32."""
+    """Apache MXNet 1.9.1: BERT alone; it also runs models that were exported for it."""
 
     name = "mxnet"
 
@@ -143,6 +144,11 @@ class MxnetEdition(Edition):
         folder = locate(model)
         if (folder / ONNX_FILE).is_file():
             raise UserError(f"{folder} is a graph of ONNX, which the mxnet edition does not run: leave --edition out")
+        if (folder / SYMBOL_FILE).is_file():
+            from d2lbert.deploy.symbols import SymbolModel
+
+            exported = SymbolModel(folder, head)
+            return exported, tokenizer_of(folder, exported.config)
         trained = head.from_pretrained(folder)
         place(trained, best_device())
         return trained, tokenizer_of(folder, trained.config)

@@ -47,8 +47,9 @@ def compute_outputs(
     device = place(model, device)
     texts = [encoding for item in inputs for encoding in item.encodings]
     outputs: list[np.ndarray] = []
+    packed = getattr(model, "packed", True)  # an exported graph takes one text to a row
     for start in range(0, len(texts), batch_size):
-        batch = collate(texts[start : start + batch_size], tokenizer)
+        batch = collate(texts[start : start + batch_size], tokenizer, packed)
         outputs += by_text(model(to_tensors(batch, device)), batch)
     remaining = iter(outputs)
     logits_of_inputs = [np.concatenate([next(remaining) for _ in item.encodings]) for item in inputs]
