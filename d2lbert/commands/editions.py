@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from d2lbert.deploy.formats import SYMBOL_FILE
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.tasks.table import named_task
 
@@ -105,7 +106,7 @@ def _load_torch(model: str, head: Any) -> tuple[Any, Tokenizer]:
 
 
 def _load_mxnet(model: str, head: Any) -> tuple[Any, Tokenizer]:
-    """Load a model of MXNet: a BERT, in float32."""
+    """Load a model of MXNet: a BERT, in float32, or one that was exported for MXNet."""
     from d2lbert.models import tokenizer_of
     from d2lbert.mxnet.runtime import best_device, place
     from d2lbert.weights.folder import ONNX_FILE
@@ -114,6 +115,11 @@ def _load_mxnet(model: str, head: Any) -> tuple[Any, Tokenizer]:
     folder = locate(model)
     if (folder / ONNX_FILE).is_file():
         raise UserError(f"{folder} is a graph of ONNX, which the mxnet edition does not run: leave --edition out")
+    if (folder / SYMBOL_FILE).is_file():
+        from d2lbert.deploy.symbols import SymbolModel
+
+        exported = SymbolModel(folder, head)
+        return exported, tokenizer_of(folder, exported.config)
     trained = head.from_pretrained(folder)
     place(trained, best_device())
     return trained, tokenizer_of(folder, trained.config)

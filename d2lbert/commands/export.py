@@ -9,10 +9,10 @@ import typer
 
 from d2lbert.commands.rows import note
 from d2lbert.commands.sources import named_sources
-from d2lbert.deploy.formats import BROWSER_FORMATS, FORMATS
+from d2lbert.deploy.formats import BROWSER_FORMATS, FORMATS, MXNET_FORMATS, PARAMETERS_FILE, SYMBOL_FILE
 from d2lbert.errors import UserError, unknown_name
 
-_MEANINGS = FORMATS | BROWSER_FORMATS
+_MEANINGS = FORMATS | BROWSER_FORMATS | MXNET_FORMATS
 
 
 def export(
@@ -31,19 +31,28 @@ def export(
     packed: Annotated[
         bool, typer.Option("--packed", help="take rows of several texts each, instead of one text to a row")
     ] = False,
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", help="a file of some hundred training texts, one a line, that calibrate mxnet-int8"),
+    ] = None,
 ) -> None:
     """Write a fine-tuned model for other engines, such as ONNX Runtime.
 
     The graph takes any number of texts of any length, as input_ids, attention_mask and token_type_ids, and returns
-    logits. evaluate and predict read the new folder like any other model (onnx and onnx-int8). A folder for browsers is
-    read by the JavaScript in d2lbert/deploy/browser/js; its browser.json says what it holds and how large each file is.
+    logits. evaluate and predict read the new folder like any other model (onnx and onnx-int8, and with --edition mxnet
+    mxnet and mxnet-int8). A folder for browsers is read by the JavaScript in d2lbert/deploy/browser/js; its
+    browser.json says what it holds and how large each file is.
     """
     if format not in _MEANINGS:
         raise unknown_name("format", format, _MEANINGS)
+    if (texts is None) == (format == "mxnet-int8"):
+        raise UserError("--format mxnet-int8 needs --texts FILE, and no other format takes it")
     if format in BROWSER_FORMATS:
         return _for_browser(model, out, format, packed)
     if len(model) > 1:
         raise UserError(f"--format {format} is of one model: give one --model, or --format onnx-web for adapters")
+    if format in MXNET_FORMATS:
+        return _for_mxnet(model[0], out, format, packed, texts)
     from d2lbert.deploy.export import export as write
 
     file = write(model[0], out, format, packed)
@@ -58,3 +67,16 @@ def _for_browser(models: list[str], out: Path, format: str, packed: bool) -> Non
     folder = export_for_browser(named_sources(models), out, format).parent
     for path in sorted(folder.iterdir()):
         note(f"{path} has {path.stat().st_size / 1e6:.2f} MB")
+
+
+def _for_mxnet(model: str, out: Path, format: str, packed: bool, texts: Path | None) -> None:
+    if packed:
+        raise UserError(f"--packed is not for --format {format}: its graph reads one text to a row; leave it out")
+    from d2lbert.data.readers.lines import nonblank_lines
+
+    lines = [] if texts is None else [line for _, line in nonblank_lines(texts)]
+    from d2lbert.deploy.symbols import export_symbol
+
+    folder = export_symbol(model, out, format, lines).parent
+    for name in (SYMBOL_FILE, PARAMETERS_FILE):
+        note(f"{folder / name} has {(folder / name).stat().st_size / 1e6:.2f} MB")

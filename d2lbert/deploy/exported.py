@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from d2lbert.deploy.formats import BROWSER_FILE, PROGRAM_FILE
+from d2lbert.deploy.formats import BROWSER_FILE, PROGRAM_FILE, SYMBOL_FILE
 from d2lbert.deploy.graphs import COLUMNS, OUTPUT, arguments, texts_of
 from d2lbert.errors import UserError, require
 from d2lbert.models import tokenizer_of
@@ -106,6 +106,8 @@ def load_trained(source: str, head: type[BertWithHead] | None = None) -> tuple[B
         raise UserError(f"{folder} is for browsers: name the model that it was made of")
     if (folder / PROGRAM_FILE).is_file():
         raise UserError(f"{folder} is for torch.export.load: name the model that it was made of, or one in ONNX")
+    if (folder / SYMBOL_FILE).is_file():
+        raise UserError(f"{folder} is a graph of MXNet: add --edition mxnet, or name the model that it was made of")
     kind = head or head_class(folder / CONFIG_FILE)
     exported = (folder / ONNX_FILE).is_file()
     model = ExportedModel.from_folder(folder, kind) if exported else kind.from_pretrained(folder)

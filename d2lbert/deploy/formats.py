@@ -16,3 +16,11 @@ BROWSER_FORMATS = {
     "onnx-web-int8": "the same with weights and products of 8 bits",
 }
 BROWSER_FILE = "browser.json"
+
+# Formats for Apache MXNet: two files that MXNet reads without this package.
+MXNET_FORMATS = {
+    "mxnet": "model-symbol.json and model-0000.params, in float32",
+    "mxnet-int8": "the same with dense layers of 8 bits, calibrated on --texts",
+}
+SYMBOL_FILE = "model-symbol.json"
+PARAMETERS_FILE = "model-0000.params"

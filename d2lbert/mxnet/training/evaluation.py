@@ -45,7 +45,8 @@ def compute_outputs(
     check_lengths(model, inputs)
     device = place(model, device)
     outputs: list[np.ndarray] = []
-    for batch in text_batches(inputs, tokenizer, batch_size):
+    packed = getattr(model, "packed", True)  # an exported graph takes one text to a row
+    for batch in text_batches(inputs, tokenizer, batch_size, packed):
         outputs += by_text(model(to_tensors(batch, device)), batch)
     return by_input(inputs, outputs)
 

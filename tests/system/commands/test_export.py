@@ -74,3 +74,39 @@ def test_a_folder_for_browsers_has_one_encoder_and_small_adapters(tmp_path: Path
     assert sorted(json.loads((tmp_path / "web" / "browser.json").read_text())["tasks"]) == ["entities", "sentiment"]
     line = complaint("predict", "classification", "--model", tmp_path / "web", "--text", TEXT)
     assert line.endswith("is for browsers: name the model that it was made of")
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The classifier of MiniLM as a graph of MXNet in 8 bits."""
+    pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
+    room = tmp_path_factory.mktemp("symbol")
+    (room / "texts.txt").write_text("a warm and funny film\n\ndull from start to end\n")
+    given = ("export", "--model", "minilm-sst2", "--format", "mxnet-int8", "--texts", room / "texts.txt")
+    result = run(*given, "--out", room / "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    assert "model-0000.params has" in result.stderr
+    return room / "out"
+
+
+def test_a_graph_of_mxnet_answers_like_the_model(graph: Path) -> None:
+    given = ("predict", "classification", "--model", graph, "--text", TEXT, "--text", "dull")
+    found = [json.loads(line) for line in run(*given, "--edition", "mxnet").stdout.splitlines()]
+    assert [answer["label"] for answer in found] == ["positive", "negative"]
+    assert "is a graph of MXNet: add --edition mxnet" in complaint(*given)
+    assert "not of BertForTokenClassification" in complaint(
+        "predict", "tagging", "--model", graph, "--text", TEXT, "--edition", "mxnet"
+    )
+
+
+def test_mistakes_with_mxnet_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    given = ("export", "--model", "minilm-sst2", "--out", tmp_path / "out", "--format")
+    needs = "--format mxnet-int8 needs --texts FILE, and no other format takes it"
+    assert needs in complaint(*given, "mxnet-int8")
+    assert needs in complaint(*given, "mxnet", "--texts", tmp_path / "empty.txt")
+    assert "--packed is not for --format mxnet" in complaint(*given, "mxnet", "--packed")
+    pytest.importorskip("d2lbert.mxnet", reason="mxnet is not installed", exc_type=ImportError)
+    assert "no batch to calibrate with" in complaint(*given, "mxnet-int8", "--texts", tmp_path / "empty.txt")
+    assert not (tmp_path / "out").exists()
