@@ -11,7 +11,6 @@ engines must agree. Training texts calibrate MXNet's 8 bits; ONNX Runtime takes 
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -141,7 +140,6 @@ def main() -> None:
     parser.add_argument("--result", default="deployment/mxnet", help="results/<this>.json")
     options = parser.parse_args()
     record_of_run = Record(options.result, ["mxnet", "torch", "onnxruntime", "numpy", "d2lbert"], data_sets=["sst2"])
-    load = round(os.getloadavg()[0], 1)
     metrics = measure(options.turns, options.sentences)
     record_of_run.write(
         metrics,
@@ -152,7 +150,6 @@ def main() -> None:
         tokens=TOKENS,
         threads=torch.get_num_threads(),
         instructions=instructions(),
-        load_average_before=load,
     )
 
 

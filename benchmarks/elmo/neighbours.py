@@ -155,7 +155,7 @@ def main() -> None:
         }
         found.append({"query": query, "layers": nearest})
     names = kinds(sentences)
-    across, up = np.round(plane(corpus[:, -1]), 3).T
+    across, up = np.round(plane(corpus[:, -1]).astype(float), 3).T  # as float32 they would be written with 17 digits
     record.write(
         {
             "queries": found,

@@ -87,19 +87,35 @@ def module() -> str:
     }
     lines = [
         "// Written by d2lbert/deploy/browser/unicode_tables.py; change that file, not this one.",
-        f"// Unicode {unicodedata.unidata_version}. Code points are hexadecimal; a range is FIRST-LAST.",
+        f"// Unicode {unicodedata.unidata_version}. Numbers are hexadecimal, and small, since they are differences.",
+        "// A range is GAP or GAP-LENGTH: how far after the last code point it begins, and how far on it ends.",
         "",
     ]
     for name, (meaning, belongs) in lists.items():
-        items = (f"{first:x}" if first == last else f"{first:x}-{last:x}" for first, last in ranges(belongs))
-        lines += [f"// {meaning}", *_constant(name, items)]
+        lines += [f"// {meaning}", *_constant(name, _as_gaps(ranges(belongs)))]
     for name, meaning, changes in (
-        ("withoutMarks", "character:what is left without accents", without_marks()),
-        ("lower", "character:in lower case", in_lower_case()),
+        ("withoutMarks", "what is left without accents", without_marks()),
+        ("lower", "in lower case", in_lower_case()),
     ):
-        items = (f"{code:x}:{'+'.join(f'{ord(part):x}' for part in text)}" for code, text in changes.items())
-        lines += [f"// {meaning}; several characters are joined by +", *_constant(name, items)]
+        told = f"// {meaning}, GAP:STEP: how far after the last one a character is, and from it to what it becomes"
+        lines += [told, *_constant(name, _as_steps(changes))]
     return "\n".join(lines) + "\n"
+
+
+def _as_gaps(found: list[tuple[int, int]]) -> Iterable[str]:
+    """Yield each range as its distance from the end of the one before, and its length where it is not 0."""
+    before = 0
+    for first, last in found:
+        yield f"{first - before:x}" if first == last else f"{first - before:x}-{last - first:x}"
+        before = last
+
+
+def _as_steps(changes: dict[int, str]) -> Iterable[str]:
+    """Yield each change as the distance from the character before, and the steps to the new ones, joined by +."""
+    before = 0
+    for code, text in changes.items():
+        yield f"{code - before:x}:{'+'.join(f'{ord(part) - code:x}' for part in text)}"
+        before = code
 
 
 def _constant(name: str, items: Iterable[str]) -> list[str]:

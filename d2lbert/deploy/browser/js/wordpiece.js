@@ -11,9 +11,16 @@ const HANGUL = { first: 0xac00, last: 0xd7a3, leading: 0x1100, vowel: 0x1161, tr
 
 const items = (table) => table.trim().split(/\s+/);
 
-/** Return a function that tells whether a code point is in a table of hexadecimal ranges, which are in order. */
+/** Return a function that tells whether a code point is in a table of hexadecimal ranges: GAP from the last, and LENGTH. */
 export function membership(table) {
-  const ranges = items(table).map((range) => range.split("-").map((part) => parseInt(part, 16)));
+  const ranges = [];
+  let code = 0;
+  for (const range of items(table)) {
+    const [gap, length] = range.split("-").map((part) => parseInt(part, 16));
+    const first = code + gap;
+    code = first + (length || 0);
+    ranges.push([first, code]);
+  }
   return (code) => {
     let [low, high] = [0, ranges.length]; // the first range that begins after the code is among low to high
     while (low < high) {
@@ -21,14 +28,20 @@ export function membership(table) {
       if (ranges[middle][0] <= code) low = middle + 1;
       else high = middle;
     }
-    return low > 0 && code <= (ranges[low - 1][1] ?? ranges[low - 1][0]);
+    return low > 0 && code <= ranges[low - 1][1];
   };
 }
 
-/** Return a map from code points to characters. */
+/** Return a map from code points to characters: GAP from the last code point, and how far on each character is. */
 function changes(table) {
-  const characters = (codes) => String.fromCodePoint(...codes.split("+").map((code) => parseInt(code, 16)));
-  return new Map(items(table).map((item) => item.split(":")).map(([code, to]) => [parseInt(code, 16), characters(to)]));
+  const found = new Map();
+  let code = 0;
+  for (const item of items(table)) {
+    const [gap, steps] = item.split(":");
+    code += parseInt(gap, 16);
+    found.set(code, String.fromCodePoint(...steps.split("+").map((step) => code + parseInt(step, 16))));
+  }
+  return found;
 }
 
 const isControl = membership(tables.control);
