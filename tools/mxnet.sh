@@ -10,7 +10,7 @@ folder=${FOLDER:-_build/mxnet}
 tests=("$@")
 if [ $# = 0 ]; then
     mapfile -t tests < <(grep -rlE --include='test_*.py' 'd2lbert\.mxnet|"mxnet"' tests |
-        grep -vE '^tests/(structure|system/notebooks|system/attacks)/' | sort)
+        grep -vE '^tests/(structure/|system/notebooks/|system/attacks/|system/test_image)' | sort)
 fi
 compute='
 import numpy, d2lbert.mxnet, mxnet, torch
