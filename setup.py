@@ -7,6 +7,7 @@ does not allow everybody to use (``checkout_only`` in ``data/zoo.toml``) stays i
 the tests.
 """
 
+import json
 import re
 import shutil
 import tomllib
@@ -16,8 +17,14 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 
+def compact_copy(source: str, target: str) -> None:
+    """Copy a file of JSON without the white space between its parts."""
+    content = json.loads(Path(source).read_text(encoding="utf-8"))
+    Path(target).write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
+
+
 class BuildWithData(build_py):
-    """The usual build of the Python files, then a copy of data/ and results/."""
+    """The usual build of the Python files, then a copy of data/ and of what results/ say."""
 
     def run(self) -> None:
         super().run()
@@ -34,7 +41,9 @@ class BuildWithData(build_py):
                 return [name for name in names if Path(folder, name) == root / "results" / "tests"]
 
             shutil.copytree(root / "data", bundled, ignore=staying, dirs_exist_ok=True)
-            shutil.copytree(root / "results", bundled / "results", ignore=about_the_tests, dirs_exist_ok=True)
+            shutil.copytree(
+                root / "results", bundled / "results", False, about_the_tests, compact_copy, dirs_exist_ok=True
+            )
 
 
 def description(root: Path) -> str:

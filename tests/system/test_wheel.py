@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import json
 import os
 import re
 import shutil
@@ -93,6 +94,15 @@ def test_what_not_everybody_may_use_is_in_no_archive(installed: Path, root: Path
     assert (bundled / "checkpoints" / "minilm-sst2").is_dir()
     pruned = re.findall(r"^prune data/(.+)$", (root / "MANIFEST.in").read_text(), re.MULTILINE)
     assert sorted(pruned) == sorted(kept)
+
+
+def test_results_are_those_of_the_checkout(installed: Path, root: Path) -> None:
+    bundled = installed / "installed" / "d2lbert" / "data" / "_bundled" / "results"
+    names = sorted(path.relative_to(bundled) for path in bundled.rglob("*.json"))
+    there = sorted(path.relative_to(root / "results") for path in (root / "results").rglob("*.json"))
+    assert names == [name for name in there if name.parts[0] != "tests"]
+    for name in names:
+        assert json.loads((bundled / name).read_text()) == json.loads((root / "results" / name).read_text()), name
 
 
 def test_the_wheel_is_small(installed: Path) -> None:
