@@ -11,7 +11,7 @@ have up to 256 tokens. It answers with probabilities, so no logits are compared.
 ``compression/distillation``, where that was measured; their speed is not. With ``--steps`` the other rows stay as they
 were: each row tells when, where and how it was measured.
 
-    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA; twenty minutes on a machine that is idle
+    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA; three minutes on two idle cores
     python -m benchmarks.deployment.ledger --steps pruned
     python -m benchmarks.deployment.ledger --turns 3 --batches 2 --seconds 1 --result deployment/trial
 """

@@ -5,7 +5,7 @@ All engines get the same weights and take turns in one process. Latency is that 
 decks; rows are padded everywhere, as MXNet's graphs want them. Accuracy is that on SST-2's dev set. Logits of float32
 engines must agree. Training texts calibrate MXNet's 8 bits; ONNX Runtime takes its ranges as they come.
 
-    python -m benchmarks.deployment.mxnet    # needs D2LBERT_DATA; a quarter of an hour on two idle cores
+    python -m benchmarks.deployment.mxnet    # needs D2LBERT_DATA; four minutes on two idle cores
     python -m benchmarks.deployment.mxnet --turns 3 --sentences 64 --result deployment/trial
 """
 
