@@ -22,6 +22,7 @@ from typing import Any
 import nbformat
 import papermill
 import psutil
+from nbclient.exceptions import CellTimeoutError
 
 _SAMPLING_SECONDS = 0.25
 
@@ -51,16 +52,19 @@ class Run:
         return f"unchanged ({self.seconds:.0f} s when it ran)" if self.cached else f"{self.seconds:.0f} s"
 
 
-def execute(path: Path, root: Path, folder: Path, parameters: dict[str, Any]) -> Run:
+def execute(path: Path, root: Path, folder: Path, parameters: dict[str, Any], cell_seconds: int | None = None) -> Run:
     """Run the notebook at ``root / path``, or take the copy in ``folder`` if nothing has changed since.
 
     An error inside the notebook is returned, not raised, so that the caller can go on with the others. Where another
     process runs the same notebook into the same folder, its copy is waited for.
+
+    Args:
+        cell_seconds: a cell that takes longer is an error; None for no limit: on a GPU a cell may train for hours.
     """
     executed = folder / path
     executed.parent.mkdir(parents=True, exist_ok=True)
     with _locked(executed.with_suffix(".lock")):
-        return _cached(path, root, executed, parameters) or _run(path, root, executed, parameters)
+        return _cached(path, root, executed, parameters) or _run(path, root, executed, parameters, cell_seconds)
 
 
 @contextlib.contextmanager
@@ -79,7 +83,7 @@ def _cached(path: Path, root: Path, executed: Path, parameters: dict[str, Any]) 
     return Run(path, executed, True, stored["seconds"]) if stored["key"] == _key(path, root, parameters) else None
 
 
-def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any]) -> Run:
+def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any], cell_seconds: int | None) -> Run:
     record = executed.with_suffix(".json")
     key = _key(path, root, parameters)  # of the files as they are now: whoever changes one meanwhile runs it again
     record.unlink(missing_ok=True)
@@ -96,11 +100,14 @@ def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any]) -> 
                 cwd=(root / path).parent,
                 progress_bar=False,
                 kernel_name="python3",
+                execution_timeout=cell_seconds,
                 extra_arguments=["--log-level=ERROR"],  # no warning about the local transport
             )
     except papermill.PapermillExecutionError as error:
         message = f"cell {error.exec_count}: {error.ename}: {error.evalue}".splitlines()[0]
         return Run(path, executed, False, time.perf_counter() - began, message)
+    except CellTimeoutError as error:
+        return Run(path, executed, False, time.perf_counter() - began, " ".join(str(error).split()))
     seconds = time.perf_counter() - began
     _finish(executed, root, seconds, peak.gibibytes)
     record.write_text(json.dumps({"key": key, "seconds": seconds}))

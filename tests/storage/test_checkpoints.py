@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from process_support import with_full_disk
 
 from d2lbert import UserError
 from d2lbert.storage import checkpoints
@@ -251,13 +250,9 @@ def test_full_disk(folder: Path) -> None:
         "except UserError as error: print(error)"
     )
 
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-
     before = _names(folder)
-    command = [sys.executable, "-c", program, str(folder)]
-    run = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    command = with_full_disk([sys.executable, "-c", program, str(folder)], 10_000)
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.stdout.startswith(f"cannot write {folder / 'checkpoint-00000400'}: File too large; free space"), (
         run.stderr
     )

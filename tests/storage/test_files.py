@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from process_support import with_full_disk
 
 from d2lbert import UserError
 from d2lbert.storage.files import (
@@ -71,12 +71,8 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         "try: write_text(sys.argv[1], 'x' * 100_000)\n"
         "except UserError as error: print(error)"
     )
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-
-    run = subprocess.run([sys.executable, "-c", program, str(target)], capture_output=True, text=True, preexec_fn=limit)
+    command = with_full_disk([sys.executable, "-c", program, str(target)], 10_000)
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.stderr == ""
     assert run.stdout.startswith(f"cannot write {target}: File too large")
     assert target.read_text() == "old"

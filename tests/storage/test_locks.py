@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import subprocess
 import sys
@@ -17,6 +16,12 @@ from d2lbert.storage.locks import locked
 HOLD = (
     "import sys, time; from pathlib import Path; from d2lbert.storage.locks import locked\n"
     "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+)
+COUNT = (
+    "import sys; from pathlib import Path; from d2lbert.storage.locks import locked\n"
+    "path = Path(sys.argv[1])\n"
+    "for _ in range(200):\n"
+    "    with locked(path.with_suffix('.lock')): path.write_text(str(int(path.read_text()) + 1))"
 )
 
 
@@ -66,21 +71,12 @@ def test_who_waits_gets_it_next(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def _count_up(path: Path, times: int) -> None:
-    for _ in range(times):
-        with locked(path.with_suffix(".lock")):
-            path.write_text(str(int(path.read_text()) + 1))
-
-
 def test_many_processes_lose_no_count(tmp_path: Path) -> None:
     """Each reads a number and writes the next one: two at the same time would write the same."""
     path = tmp_path / "number"
     path.write_text("0")
-    processes = [multiprocessing.get_context("fork").Process(target=_count_up, args=(path, 200)) for _ in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
+    processes = [subprocess.Popen([sys.executable, "-c", COUNT, str(path)]) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
     assert path.read_text() == "600"
     assert [found.name for found in tmp_path.iterdir()] == ["number"]
 

@@ -248,8 +248,10 @@ def _supervise(command: list[str], environment: Mapping[str, str]) -> tuple[int,
             run.send_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, stop)
+    # A shell makes what it starts in the background deaf to Ctrl-C, and the run would be, too: it is heard again here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tail = b""
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(environment), preexec_fn=_listen) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(environment)) as process:
         runs.append(process)
         if stopped.is_set():  # before there was anybody to tell
             process.send_signal(signal.SIGINT)
@@ -262,11 +264,6 @@ def _supervise(command: list[str], environment: Mapping[str, str]) -> tuple[int,
     if stopped.is_set() and status != 0:
         return STOPPED, ""
     return (status if status >= 0 else 128 - status), tail.decode("utf-8", "replace")
-
-
-def _listen() -> None:
-    """Make the run hear Ctrl-C: a parent in the background of a shell would leave it deaf."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _reason(status: int, said: str) -> str:

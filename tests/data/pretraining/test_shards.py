@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from process_support import with_full_disk
 
 from d2lbert import UserError
 from d2lbert.data.pretraining.corpus import learn_vocabulary, read_documents
@@ -157,13 +156,8 @@ def test_full_disk_leaves_no_index(files: list[Path], tokenizer: WordPiece, tmp_
         "try: prepare([Path(name) for name in sys.argv[2:]], sys.argv[1], WordPiece.from_pretrained(sys.argv[1]))\n"
         "except UserError as error: print(error)"
     )
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    command = [sys.executable, "-c", program, str(tmp_path), *map(str, files)]
-    run = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    command = with_full_disk([sys.executable, "-c", program, str(tmp_path), *map(str, files)], 20_000)
+    run = subprocess.run(command, capture_output=True, text=True)
     assert "cannot write" in run.stdout, run.stderr
     assert not (tmp_path / INDEX_FILE).exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from cli_support import Result, check_complaint, complaint, finetune_command, run
+from process_support import hearing_ctrl_c, with_full_disk
 
 
 def test_an_old_checkpoint_is_mentioned(encoder: Path, train_file: Path, tmp_path: Path) -> None:
@@ -24,18 +25,14 @@ def test_an_old_checkpoint_is_mentioned(encoder: Path, train_file: Path, tmp_pat
 
 def _interrupt(command: list[str | Path], awaited: str) -> str:
     """Run a command until its progress bar shows a pattern, press Ctrl-C, and return what it says last."""
-
-    def listen() -> None:  # a shell that starts the tests in the background makes their children deaf to Ctrl-C
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    with subprocess.Popen(
-        [sys.executable, "-m", "d2lbert.cli", *map(str, command)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen,
-    ) as process:  # fmt: skip
+    program = hearing_ctrl_c([sys.executable, "-m", "d2lbert.cli", *map(str, command)])
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         head = ""
         while not re.search(awaited, head):
-            head += process.stderr.read(1)
+            read = process.stderr.read(1)
+            assert read, f"it ended before {awaited!r} was seen: {head}"
+            head += read
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 130
@@ -83,14 +80,9 @@ def test_a_place_for_checkpoints_that_cannot_be(encoder: Path, train_file: Path,
 
 def test_full_disk_leaves_nothing(encoder: Path, train_file: Path, tmp_path: Path) -> None:
     """A limit on file size stops the writing of the weights in the middle, as a full disk does."""
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
     command = [sys.executable, "-m", "d2lbert.cli"]
     command += map(str, finetune_command(encoder, train_file, tmp_path / "out", "--epochs", "1"))
-    process = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    process = subprocess.run(with_full_disk(command, 100_000), capture_output=True, text=True)
     line = check_complaint(Result(process.returncode, process.stdout, process.stderr))
     assert "cannot write" in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.csv"]

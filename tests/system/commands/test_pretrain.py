@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from process_support import hearing_ctrl_c, with_full_disk
 from safetensors.numpy import load_file
 
 from d2lbert.cli import main
@@ -156,14 +156,8 @@ def test_full_disk_leaves_the_old_checkpoint(
     _kill_after_first_checkpoint(_command(corpus, out), out, environment)
     before = sorted(path.name for path in (out / "checkpoints").glob("checkpoint-*"))
     assert before
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    run = subprocess.run(
-        _command(corpus, out, "--resume"), capture_output=True, text=True, env=environment, preexec_fn=limit
-    )
+    command = with_full_disk(_command(corpus, out, "--resume"), 100_000)
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert run.returncode == 2, run.stderr
     assert "Traceback" not in run.stderr
     assert run.stderr.splitlines()[-1].startswith("d2lbert: cannot write ")
@@ -182,13 +176,10 @@ def _kill_after_first_checkpoint(command: list[str], out: Path, environment: dic
 
 
 def test_interrupt_says_how_to_go_on(corpus: Path, environment: dict[str, str], tmp_path: Path) -> None:
-    command = _command(corpus, tmp_path / "out", steps=100_000)
-
-    def listen() -> None:  # a shell that starts the tests in the background makes their children deaf to Ctrl-C
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=listen) as process:
+    command = hearing_ctrl_c(_command(corpus, tmp_path / "out", steps=100_000))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         while not (tmp_path / "out" / "log.csv").exists():
+            assert process.poll() is None
             time.sleep(0.05)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)

@@ -19,6 +19,7 @@ from d2lbert.notebook import TOY
 
 ROOT = Path(__file__).resolve().parents[3]
 CHAPTERS = sorted((ROOT / "chapters").rglob("*.ipynb"))
+CELL_SECONDS = 900  # a cell that waits for ever is named; the longest takes less than two minutes
 LOADS = re.compile(r"\bdata\.(?:load|read|fetch)\(")
 
 
@@ -47,7 +48,7 @@ def warnings_shown(path: Path) -> list[str]:
 
 
 def check_run(path: Path, folder: Path) -> None:
-    run = execute(path.relative_to(ROOT), ROOT, folder, {})
+    run = execute(path.relative_to(ROOT), ROOT, folder, {}, CELL_SECONDS)
     assert not run.error
     kept = checked_outputs(path)
     assert kept, "no cell is checked"

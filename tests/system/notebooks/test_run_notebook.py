@@ -22,6 +22,14 @@ def test_an_error_in_a_notebook_is_reported(tmp_path: Path) -> None:
     assert "ZeroDivisionError: division by zero" in run.error
 
 
+def test_a_cell_that_waits_for_ever_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "waits.ipynb", "import time; time.sleep(1000)")
+    run = execute(Path("waits.ipynb"), tmp_path, tmp_path / "executed", {}, cell_seconds=1)
+    assert "timed out" in run.error
+    assert "time.sleep(1000)" in run.error
+    assert not run.executed.with_suffix(".json").exists()  # so it is not taken for a run that went through
+
+
 def test_what_has_not_changed_is_not_run_again(tmp_path: Path) -> None:
     write(tmp_path / "good.ipynb", "x = 1")
     runs = [execute(Path("good.ipynb"), tmp_path, tmp_path / "executed", {}) for _ in range(2)]
