@@ -3,8 +3,8 @@
     python tools/bind_book.py pdf [--paper letter]
     python tools/bind_book.py epub
 
-The files are ``_build/files/d2lbert.pdf`` and ``d2lbert.epub``. The site offers them when it is built again. Chromium and ChromeDriver
-must be installed: they draw the formulas and print.
+The files are ``_build/files/d2lbert.pdf`` and ``d2lbert.epub``. The site offers them when it is built again. Chromium
+and ChromeDriver must be installed: they draw the formulas and print.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import time
 from pathlib import Path
 
 from book_files.epub import write_epub
+from book_files.offer import FORMS, NAME
 from book_files.pages import read_book
 from book_files.pdf import PAPERS, write_pdf
 
 from d2lbert.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
-NAME = "d2lbert"
 _ASIAN = "6df1,d55c"  # one letter of Chinese and one of Korean, in hexadecimal digits
 
 
@@ -62,15 +62,13 @@ def _tell_missing_fonts() -> None:
     except (OSError, subprocess.CalledProcessError):
         return
     if missing:
-        print(
-            "no font here has Chinese or Korean letters: the few in the book will be boxes (install fonts-droid-fallback)"
-        )
+        print("no font here has Chinese and Korean letters, so those are boxes: fonts-droid-fallback has them")
 
 
 def main() -> int:
     """Write the file that is asked for; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("form", choices=["pdf", "epub"])
+    parser.add_argument("form", choices=list(FORMS))
     parser.add_argument("--paper", choices=sorted(PAPERS), default="a4", help="of the PDF; A4 is the default")
     parser.add_argument("--only", nargs="+", metavar="SLUG", help="these pages alone")
     arguments = parser.parse_args()

@@ -24,6 +24,7 @@ from pygments.util import ClassNotFound
 
 _PICTURE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")  # of a terminal
+_UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|o|w|fm|n[acdefv]|bp)">([^<]*)</span>')
 _ATTRIBUTES = {
     "id",
     "class",
@@ -39,7 +40,9 @@ _ATTRIBUTES = {
     "data-display",
 }
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_LEFT_OUT = ("script", "style", "input", "select", "label", "template")
+_LEFT_OUT = ("script", "style", "input", "template")
+_SHOWN = {"details": "div", "summary": "p", "button": "span", "label": "span"}
+_CLASSES = {"details": "fold", "summary": "fold-name"}
 
 
 def notebook_html(notebook: nbformat.NotebookNode) -> str:
@@ -73,6 +76,8 @@ def page_tree(content: str, name: str, pictures: dict[str, bytes]) -> Any:
     tree = markup.fragment_fromstring(_PICTURE.sub(keep, content), create_parent="div")
     for node in list(tree.iter(etree.Comment, *_LEFT_OUT)):
         node.drop_tree()
+    for menu in list(tree.iter("select")):
+        _show_choice(menu)
     for node in tree.iter():
         _plain_element(node)
     for node in list(tree.iter("p")):  # what a closing tag in raw HTML may leave
@@ -82,18 +87,20 @@ def page_tree(content: str, name: str, pictures: dict[str, bytes]) -> Any:
     return tree
 
 
+def _show_choice(menu: Any) -> None:
+    """Replace a menu by what is chosen in it."""
+    chosen = menu.xpath(".//option[@selected]") or menu.xpath(".//option[1]")
+    text = chosen[0].text_content() if chosen else ""
+    for option in list(menu):
+        option.drop_tree()
+    menu.tag, menu.text = "strong", text
+
+
 def _plain_element(node: Any) -> None:
     """Replace an element that needs a script, or that a reader must open, by one that shows all it holds."""
-    if node.tag == "details":
-        node.tag = "div"
-        node.set("class", "fold")
-    elif node.tag == "summary":
-        node.tag = "p"
-        node.set("class", "fold-name")
-    elif node.tag.startswith("d2l-"):
-        node.tag = "div"
-    elif node.tag == "button":
-        node.tag = "span"
+    if node.tag in _CLASSES:
+        node.set("class", _CLASSES[node.tag])
+    node.tag = "div" if node.tag.startswith("d2l-") else _SHOWN.get(node.tag, node.tag)
     for attribute in set(node.attrib) - _ATTRIBUTES:
         del node.attrib[attribute]
 
@@ -138,7 +145,9 @@ def _code(text: str, language: str) -> str:
     except ClassNotFound:
         return f'<pre class="code">{html.escape(text.rstrip(), quote=False)}</pre>'
     inside = highlight(text.rstrip(), lexer, HtmlFormatter(nowrap=True)).rstrip("\n")
-    return f'<pre class="code">{inside}</pre>'
+    # Names and signs, most of the code, have no colour and need no element.
+    plain = _UNCOLOURED.sub(r"\1", inside)
+    return f'<pre class="code">{plain}</pre>'
 
 
 def _formula(text: str, display: bool) -> str:

@@ -23,6 +23,7 @@ from quizzes import read_quiz
 from book_files.front import about
 from book_files.links import InnerAddresses, InnerWorks
 from book_files.markup import markdown_html, notebook_html, page_tree
+from book_files.offer import MARK
 from book_files.quiz import add_quiz
 from d2lbert import __version__
 from d2lbert.errors import UserError
@@ -163,7 +164,7 @@ class _Writer:
         return known
 
     def _text(self, path: Path) -> str:
-        text = self._without_demos(page_text(self._root / path), path)
+        text = self._without_demos(page_text(self._root / path), path).replace(MARK, "")
         self._cited |= _cited(text)
         return markdown_html(resolve(text, Resolving(path, path.stem, self._addresses, self._works, {})))
 

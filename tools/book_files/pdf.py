@@ -10,18 +10,15 @@ import copy
 import html
 import io
 import json
-import logging
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import matplotlib
+import pikepdf
 from lxml import html as markup
 from pygments.formatters import HtmlFormatter
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 from selenium import webdriver
 
 from book_files.chromium import chromium, printed
@@ -36,15 +33,22 @@ _FONTS = [
     *(f"STIXGeneral{style}.ttf" for style in ("", "Bol", "Italic", "BolIta")),
     *(f"DejaVuSansMono{style}.ttf" for style in ("", "-Bold", "-Oblique")),
 ]
-logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of what Chromium counts in a way of its own
 _PIXELS = 96 / 25.4  # of a browser, in a millimetre
 _SETTINGS = {
     "loader": {"load": ["input/tex", "output/chtml"]},
     "options": {"ignoreHtmlClass": "book", "processHtmlClass": "formula", "enableMenu": False},
 }
+# A formula is one thing for a screen reader, which reads its TeX, and not one thing for each of its signs.
+_NAME_FORMULAS = """
+for (const formula of MathJax.startup.document.math) {
+  formula.typesetRoot.setAttribute("role", "img");
+  formula.typesetRoot.setAttribute("aria-label", formula.math);
+}
+"""
 _READY = "const done = arguments[0]; Promise.all([MathJax.startup.promise, document.fonts.ready]).then(() => done(1));"
 _HEADINGS = """
-return [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].map(one => one.textContent.trim().replace(/\\s+/g, " "));
+return [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")]
+  .map(heading => heading.textContent.trim().replace(/\\s+/g, " "));
 """
 _NUMBERS = """
 for (const [name, number] of Object.entries(arguments[0]))
@@ -71,15 +75,17 @@ def write_pdf(book: Book, target: Path, folder: Path, root: Path, paper: str = "
         problems = fit(window)
         if problems:
             raise UserError("wider than the paper: " + "; ".join(problems[:10]))
-        draft = PdfReader(io.BytesIO(printed(window)))
-        window.execute_script(_NUMBERS, _page_numbers(draft, book))
-        finished, titles = printed(window), _headings(window)
-    writer = PdfWriter(clone_from=io.BytesIO(finished))
-    _name_outline(writer, titles)
-    writer.add_metadata({"/Title": book.title, "/Author": book.author, "/Subject": book.licence})
+        with pikepdf.open(io.BytesIO(printed(window))) as draft:
+            window.execute_script(_NUMBERS, _page_numbers(draft, book))
+        finished, titles = printed(window), window.execute_script(_HEADINGS)
     target.parent.mkdir(parents=True, exist_ok=True)
-    writer.write(target)
-    return len(writer.pages)
+    with pikepdf.open(io.BytesIO(finished)) as document:
+        _name_outline(document, titles)
+        for name, value in (("Title", book.title), ("Author", book.author), ("Subject", book.licence)):
+            document.docinfo[f"/{name}"] = value
+        # Chromium writes every element of the structure as an object by itself; packed, the file is a third as large.
+        document.save(target, object_stream_mode=pikepdf.ObjectStreamMode.generate)
+        return len(document.pages)
 
 
 def open_page(window: webdriver.Chrome, page: Path) -> None:
@@ -93,6 +99,7 @@ def open_page(window: webdriver.Chrome, page: Path) -> None:
     window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     window.get(page.as_uri())
     window.execute_async_script(_READY)
+    window.execute_script(_NAME_FORMULAS)
     wrong = window.execute_script("return [...document.querySelectorAll('mjx-merror')].map(one => one.textContent)")
     if wrong:
         raise UserError(f"MathJax cannot read: {'; '.join(wrong[:10])}")
@@ -136,7 +143,8 @@ def _whole_page(book: Book, paper: str) -> str:
 <html lang="{book.language}"><head><meta charset="utf-8"><title>{html.escape(book.title)}</title>
 <link rel="stylesheet" href="print.css"><style>{"".join(styles)}</style>
 <script>window.MathJax = {json.dumps(_SETTINGS)};</script><script src="mathjax/startup.js"></script></head>
-<body class="book"><section class="cover" style="page: cover"><img src="images/cover.png" alt="{_cover_text(book)}"></section>
+<body class="book">
+<section class="cover" style="page: cover"><img src="images/cover.png" alt="{_cover_text(book)}"></section>
 {"".join(sections)}</body></html>"""
 
 
@@ -157,7 +165,9 @@ def _paper(paper: str) -> str:
 
 def _running_heads(name: str, left: str, right: str) -> str:
     face = "font: italic 9pt Book; color: #444; white-space: nowrap;"
-    return f"@page {name} {{ @top-left {{ content: {_css(left)}; {face} }} @top-right {{ content: {_css(right)}; {face} }} }}\n"
+    sides = (("left", left), ("right", right))
+    heads = " ".join(f"@top-{side} {{ content: {_css(text)}; {face} }}" for side, text in sides)
+    return f"@page {name} {{ {heads} }}\n"
 
 
 def _css(text: str) -> str:
@@ -196,35 +206,27 @@ def _entry(name: str, title: str, kind: str) -> str:
     )
 
 
-def _page_numbers(draft: PdfReader, book: Book) -> dict[str, int]:
+def _page_numbers(draft: pikepdf.Pdf, book: Book) -> dict[str, int]:
     """Return the number of the page on which each part and each page of the book begins."""
-    names = {page.id for page in book.pages} | {
-        f"part.{number}" for number, (part, _) in enumerate(book.parts()) if part
-    }
-    found: dict[str, Any] = draft.named_destinations
-    numbers = {name.removeprefix("/"): draft.get_destination_page_number(place) + 1 for name, place in found.items()}
-    return {name: numbers[name] for name in names}
+    names = {page.id for page in book.pages}
+    names |= {f"part.{number}" for number, (part, _) in enumerate(book.parts()) if part}
+    numbers = {page.objgen: number for number, page in enumerate(draft.pages, start=1)}
+    return {name: numbers[draft.Root.Dests[f"/{name}"][0].objgen] for name in names}
 
 
-def _headings(window: webdriver.Chrome) -> list[str]:
-    found: list[str] = window.execute_script(_HEADINGS)
-    return found
-
-
-def _name_outline(writer: PdfWriter, titles: list[str]) -> None:
+def _name_outline(document: pikepdf.Pdf, titles: list[str]) -> None:
     """Write the titles of the outline anew: Chromium loses a space where a heading wraps, and may write one twice."""
-    entries = list(_entries(writer.get_outline_root()))
+    entries = list(_entries(document.Root.Outlines))
     if len(entries) != len(titles):
         raise UserError(f"{len(titles)} headings, and {len(entries)} of them in the outline")
     for entry, title in zip(entries, titles, strict=True):
-        entry[NameObject("/Title")] = TextStringObject(title)
+        entry.Title = pikepdf.String(title)
 
 
-def _entries(above: DictionaryObject) -> Iterator[DictionaryObject]:
+def _entries(above: pikepdf.Object) -> Iterator[pikepdf.Object]:
     """Yield the entries of an outline below one of them, in the order of the book."""
     entry = above.get("/First")
     while entry is not None:
-        one = entry.get_object()
-        yield one
-        yield from _entries(one)
-        entry = one.get("/Next")
+        yield entry
+        yield from _entries(entry)
+        entry = entry.get("/Next")
