@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book colab notebooks-branch test quick check lowest newest mxnet dist test-device gpu notebooks bench glue soak mutants clean
+.PHONY: book colab notebooks-branch pdf epub test quick check lowest newest mxnet dist test-device gpu notebooks bench glue soak mutants clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
@@ -15,6 +15,12 @@ colab: .venv/ready  ## from what make book ran: notebooks for any viewer, copies
 
 notebooks-branch: colab  ## commit them to the branch that the buttons of the site open; pushes nothing
 	$(RUN) tools/publish_branch.py
+
+pdf: .venv/ready  ## from what make book ran: the whole book to print, in _build/files; PAPER=letter; needs Chromium and ChromeDriver
+	$(RUN) tools/bind_book.py pdf $(if $(PAPER),--paper $(PAPER))
+
+epub: .venv/ready  ## the same for e-readers
+	$(RUN) tools/bind_book.py epub
 
 test: check  ## prove everything
 	$(PYTEST) --hypothesis-profile=full tests

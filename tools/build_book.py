@@ -17,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from book_files.offer import offer
 from browser_demo import demonstrations, fill_demos, write_demo
 from contents import chapters
 from deck_pages import write_pages
@@ -88,7 +89,8 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
     index = source / "index.md"
-    index.write_text(fill_demos(index.read_text(encoding="utf-8"), demos, ""), encoding="utf-8")
+    front = offer(index.read_text(encoding="utf-8"), BUILD / "files", source / "site" / "extra")
+    index.write_text(fill_demos(front, demos, ""), encoding="utf-8")
     for run in runs:
         (source / run.path).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(make_page(run.executed, run.path, ROOT, demos), source / run.path)

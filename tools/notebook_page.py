@@ -49,7 +49,7 @@ def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> 
     for cell in notebook.cells:
         if cell.cell_type == "code":
             _name_fold(cell)
-            cell.outputs = [shown for output in cell.outputs for shown in _boxes(output)]
+            cell.outputs = [shown for output in cell.outputs for shown in toy_boxes(output)]
             for output in cell.outputs:
                 _add_scripts(output, up)
         elif cell.cell_type == "markdown":
@@ -67,7 +67,7 @@ def _name_fold(cell: nbformat.NotebookNode) -> None:
         cell.metadata["mystnb"] = {"code_prompt_show": name, "code_prompt_hide": f"Hide: {name}"}
 
 
-def _boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+def toy_boxes(output: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """Return the output, with every line about toy data as a box."""
     if output.output_type != "stream" or output.name != "stderr" or not _TOY.search(output.text):
         return [output]

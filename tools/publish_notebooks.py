@@ -43,7 +43,7 @@ def publish(root: Path, executed: Path, folder: Path) -> None:
     """
     addresses = read_addresses(root)
     works = Bibliography(root / "references.bib", addresses.page(Path("references.md")))
-    _check_copies(root, executed)
+    check_copies(root, executed, chapters(root))
     made = folder.with_name(f"{folder.name}-new")
     shutil.rmtree(made, ignore_errors=True)
     for path in chapters(root):
@@ -67,12 +67,16 @@ def zip_name(part: str) -> str:
     return f"{ALL}-{re.sub(r'[^a-z0-9]+', '-', part.lower()).strip('-')}"
 
 
-def _check_copies(root: Path, executed: Path) -> None:
-    """Refuse where a chapter was not run, or is not as it was then."""
-    missing = [path.stem for path in chapters(root) if not (executed / path).is_file()]
+def check_copies(root: Path, executed: Path, paths: list[Path]) -> None:
+    """Refuse where one of the chapters was not run, or is not as it was then.
+
+    Raises:
+        UserError: the message names the chapters.
+    """
+    missing = [path.stem for path in paths if not (executed / path).is_file()]
     if missing:
         raise UserError(f"not run yet: {', '.join(missing)}: make book first")
-    changed = [path.stem for path in chapters(root) if _sources(root / path) != _sources(executed / path)]
+    changed = [path.stem for path in paths if _sources(root / path) != _sources(executed / path)]
     if changed:
         raise UserError(f"changed since their last run, or failed in it: {', '.join(changed)}: make book first")
 

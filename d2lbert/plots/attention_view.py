@@ -16,7 +16,7 @@ _VIEW = """
 <div><label>block <select>LAYERS</select></label> <label>head <select>HEADS</select></label></div>
 <div style="display: flex; flex-wrap: wrap; gap: 4px; margin: 8px 0">asks: ASKS</div>
 <div style="display: flex; flex-wrap: wrap; gap: 4px">answers: ANSWERS</div>
-<p aria-live="polite" style="margin: 6px 0"></p>
+<p aria-live="polite" style="margin: 6px 0">TOLD</p>
 <figcaption>CAPTION</figcaption>
 <script>
 (() => {
@@ -47,7 +47,8 @@ _VIEW = """
 class AttentionView:
     """Attention weights to play with: choose a layer and a head, point at a word, and see where it looks.
 
-    It lives in the page, with the mouse or the keyboard, and asks no other machine for anything.
+    It lives in the page, with the mouse or the keyboard, and asks no other machine for anything. Where no script runs,
+    what is shown first stands there.
 
     Args:
         tokens: the L tokens.
@@ -80,6 +81,7 @@ class AttentionView:
             "HEADS": _options(heads, head),
             "ASKS": "".join(f'<button type="button" style="{box}">{word}</button>' for word in words),
             "ANSWERS": "".join(f'<span style="{box}">{word}</span>' for word in words),
+            "TOLD": f"{words[asking]} looks at {_most(words, weights[layer, head, asking])}",
             "CAPTION": html.escape(caption),
             "WEIGHTS": json.dumps(percents, separators=(",", ":")),
             "COUNT": str(heads),
@@ -91,6 +93,13 @@ class AttentionView:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": f"[Attention to play with: {self.caption}]"}
+
+
+def _most(words: Sequence[str], row: np.ndarray) -> str:
+    """Return the four words with the largest weights, as the script tells them."""
+    percents = np.rint(100 * row).astype(int).tolist()
+    best = sorted(range(len(words)), key=lambda column: -percents[column])[:4]
+    return ", ".join(f"{words[column]} ({percents[column]} %)" for column in best)
 
 
 def _options(count: int, chosen: int) -> str:

@@ -11,12 +11,17 @@ from selenium import webdriver
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
-    """A headless Chromium; where there is none, a test that asks for it is skipped, saying so."""
+def needs_chromium() -> None:
+    """Where there is no Chromium, a test that asks for this is skipped, saying so."""
     if not (CHROMIUM.is_file() and DRIVER.is_file()):
         reason = f"needs Chromium and ChromeDriver ({CHROMIUM}, {DRIVER})"
         if os.environ.get("D2LBERT_REQUIRE_BROWSER"):
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def driver(needs_chromium: None) -> Iterator[webdriver.Chrome]:
+    """A headless Chromium."""
     with chromium() as browser:
         yield browser
