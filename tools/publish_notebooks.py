@@ -43,7 +43,7 @@ def publish(root: Path, executed: Path, folder: Path) -> None:
     """
     addresses = read_addresses(root)
     works = Bibliography(root / "references.bib", addresses.page(Path("references.md")))
-    _check_copies(root, executed)
+    check_copies(root, executed)
     made = folder.with_name(f"{folder.name}-new")
     shutil.rmtree(made, ignore_errors=True)
     for path in chapters(root):
@@ -67,7 +67,7 @@ def zip_name(part: str) -> str:
     return f"{ALL}-{re.sub(r'[^a-z0-9]+', '-', part.lower()).strip('-')}"
 
 
-def _check_copies(root: Path, executed: Path) -> None:
+def check_copies(root: Path, executed: Path) -> None:
     """Refuse where a chapter was not run, or is not as it was then."""
     missing = [path.stem for path in chapters(root) if not (executed / path).is_file()]
     if missing:
