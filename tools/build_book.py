@@ -22,6 +22,7 @@ from browser_demo import demonstrations, fill_demos, write_demo
 from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
+from plans import write_plans
 from publish_notebooks import publish
 from run_notebook import Run, execute
 from slide_decks import for_site, write_decks
@@ -89,6 +90,7 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
         (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
+    write_plans(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
     index = source / "index.md"

@@ -180,28 +180,32 @@ def _quiz_slide(question: Question) -> Slide:
 
 def _section_slides(section: _Section) -> list[Slide]:
     """Return a slide for each visual of a section that fits one, or one of text."""
-    _join_formulas(section)
+    told = _join_formulas(section)
     made = []
     for number, parts in enumerate(section.visuals):
         before, after = section.prose[number : number + 2]
         leads = _leads(before, first=number == 0)
         findings = _findings(after, section.claims, last=number == len(section.visuals) - 1)
         shown = _fitted(parts, leads, [sentence for sentence in findings if sentence not in leads])
-        made.append(Slide("section", section.title, shown, list(before), section.title))
+        made.append(Slide("section", section.title, shown, told[number], section.title))
     if made:
-        made[-1].notes += section.prose[-1]
+        made[-1].notes += told[-1]
     fitting = [slide for slide in made if slide.parts]
     if fitting:
         _move_notes(made, [bool(slide.parts) for slide in made])
         return fitting
-    paragraphs = [text for prose in section.prose for text in prose]
+    paragraphs = [text for prose in told for text in prose]
     firsts = [sentences(text)[0] for text in _paragraphs(paragraphs)][:_LONGEST_TEXT]
     texts = _within([prose_part(text, "text") for text in firsts], BODY)
     return [Slide("section", section.title, texts, paragraphs, section.title)] if texts else []
 
 
-def _join_formulas(section: _Section) -> None:
-    """Let a formula share its slide with the formula or the code that comes next, where there is room for both."""
+def _join_formulas(section: _Section) -> list[list[str]]:
+    """Let a formula share its slide with the formula or the code that comes next, where there is room for both.
+
+    Returns the paragraphs that belong to each visual, those between two that were joined included.
+    """
+    told = [list(prose) for prose in section.prose]
     number = 0
     while number + 1 < len(section.visuals):
         this, following = section.visuals[number : number + 2]
@@ -212,9 +216,11 @@ def _join_formulas(section: _Section) -> None:
         formulas = this[-1].kind == "formula" and following[0].kind in ("formula", "code")
         if formulas and sum(part.height for part in both) < BODY - _LEAST_LEAD:
             section.visuals[number : number + 2] = [both]
-            section.prose[number : number + 2] = [section.prose[number] + between]
+            told[number : number + 2] = [told[number] + between]
+            section.prose.pop(number + 1)
         else:
             number += 1
+    return told
 
 
 def _move_notes(slides: list[Slide], kept: list[bool]) -> None:
