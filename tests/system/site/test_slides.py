@@ -161,12 +161,11 @@ def test_keys_turn_slides_show_answers_and_change_the_light(driver: webdriver.Ch
         driver.execute_script(f"Reveal.slide({number}, 0, -1)")
         question = now(driver)
         assert "Check yourself" in question
-        press(driver, Keys.ARROW_RIGHT)
-        answer = now(driver).removeprefix(question[:60])
-        assert "factor cancels" in answer
         assert "factor cancels" not in question
         press(driver, Keys.ARROW_RIGHT)
-        assert "Check yourself" not in now(driver) or now(driver)[:60] != question[:60]
+        WebDriverWait(driver, 20).until(lambda page: "factor cancels" in now(page))
+        press(driver, Keys.ARROW_RIGHT)
+        WebDriverWait(driver, 20).until(lambda page: now(page)[:60] != question[:60])
         seen = []
         for _ in range(2):
             press(driver, "d")
@@ -219,11 +218,11 @@ def test_a_deck_opens_from_a_folder(driver: webdriver.Chrome, decks: Path) -> No
 def test_every_paragraph_is_in_the_notes(decks: Path) -> None:
     path = next(path for path in chapters(ROOT) if path.stem == "seq2seq")
     page = (decks / "slides" / "seq2seq.html").read_text(encoding="utf-8")
-    told = "\n".join(
+    told = "\n\n".join(
         cell.source for cell in nbformat.read(ROOT / path, as_version=4).cells if cell.cell_type == "markdown"
     )
     taught = told.partition("\n## Exercises")[0]
     plain = [block.text for block in blocks(taught) if block.kind == "paragraph"]
     plain = [text for text in plain if not any(mark in text for mark in ("{glue", "{cite", "]("))]
-    assert len(plain) > 30
+    assert len(plain) > 15
     assert [text for text in plain if to_html(text) not in page] == []
