@@ -5,13 +5,16 @@ RUN = .venv/bin/python
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
 
-.PHONY: book colab notebooks-branch pdf epub test quick check lowest newest mxnet dist test-device gpu notebooks bench glue soak mutants clean
+.PHONY: book colab slides notebooks-branch pdf epub test quick check lowest newest mxnet dist test-device gpu notebooks bench glue soak mutants clean
 
 book: .venv/ready  ## run every chapter and build the site in _build/html; longer runs with PROFILE=cpu or PROFILE=full
 	$(RUN) tools/build_book.py $(if $(PROFILE),--profile $(PROFILE))
 
 colab: .venv/ready  ## from what make book ran: notebooks for any viewer, copies for students, zips, in _build/notebooks
 	$(RUN) tools/publish_notebooks.py
+
+slides: .venv/ready  ## from what make book ran: a deck of slides for each chapter, with all that it needs, in _build/slides
+	$(RUN) tools/slide_decks.py
 
 notebooks-branch: colab  ## commit them to the branch that the buttons of the site open; pushes nothing
 	$(RUN) tools/publish_branch.py

@@ -3,7 +3,7 @@
 Each notebook of ``_toc.yml`` runs through papermill with its own folder as working directory. Executed copies are kept
 in ``_build/executed`` and reused as long as nothing that they depend on has changed. The site is built from the copies
 and lies in ``_build/html``; the notebooks that it offers for download are those of ``_build/notebooks``, which read the
-same everywhere (``tools/publish_notebooks.py``).
+same everywhere (``tools/publish_notebooks.py``); each chapter has a deck of slides (``tools/slide_decks.py``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from addresses import read_addresses
 from book_files.offer import offer
 from browser_demo import demonstrations, fill_demos, write_demo
 from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
+from plans import write_plans
 from publish_notebooks import publish
 from run_notebook import Run, execute
+from slide_decks import for_site, write_decks
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "_build"
@@ -51,6 +54,8 @@ def build_site(runs: list[Run]) -> int:
     if complete:
         publish(ROOT, BUILD / "executed", BUILD / "notebooks")
         shutil.copytree(BUILD / "notebooks" / "zips", source / "site" / "extra" / "notebooks")
+        addresses = for_site(read_addresses(ROOT))
+        write_decks(ROOT, BUILD / "executed", source / "site" / "extra" / "slides", addresses)
     log = BUILD / "jupyter-book.log"
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [str(jupyter_book), "build", "-W", "--keep-going", "--all", str(source)]
@@ -86,6 +91,7 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
         (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
+    write_plans(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
     index = source / "index.md"

@@ -43,6 +43,11 @@ def place(root: Path, path: Path) -> Place:
     )
 
 
+def deck_path(path: Path) -> str | None:
+    """Return where on the site the slides of a chapter lie; a page that may be skipped has none."""
+    return None if _is_deeper(path) else f"slides/{path.stem}.html"
+
+
 def _is_deeper(path: Path) -> bool:
     return path.stem.startswith("deeper_")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import nbformat
 from browser_demo import fill_demos
-from contents import Place, place
+from contents import Place, deck_path, place
 from effort import exercise_count, reading_minutes
 from quizzes import quiz_cell, read_quiz
 
@@ -55,7 +55,7 @@ def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> 
         elif cell.cell_type == "markdown":
             cell.source = fill_demos(cell.source, demos, up)
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
-    notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root, effort)))
+    notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root, effort, up)))
     _insert_quiz(notebook, path, root, up)
     return notebook
 
@@ -103,7 +103,7 @@ def _effort(notebook: nbformat.NotebookNode) -> str:
     return f"About {reading_minutes(notebook)} minutes to read{exercises}."
 
 
-def _map(here: Place, path: Path, root: Path, effort: str) -> str:
+def _map(here: Place, path: Path, root: Path, effort: str, up: str) -> str:
     parts = " → ".join(f"**{part}**" if part == here.part else part for part in here.parts)
     neighbours = []
     for name, other in (("Last", here.previous), ("Next", here.following)):
@@ -111,7 +111,9 @@ def _map(here: Place, path: Path, root: Path, effort: str) -> str:
             neighbours.append(
                 f"{name}: [{title(root / other)}]({Path(os.path.relpath(other, path.parent)).as_posix()})"
             )
-    return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{' · '.join([effort, *neighbours])}\n:::"
+    slides = [f'<a href="{up}{deck}">Slides</a>'] if (deck := deck_path(path)) else []
+    line = " · ".join([effort, *neighbours, *slides])
+    return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{line}\n:::"
 
 
 def title(path: Path) -> str:

@@ -126,10 +126,10 @@ def inspect(driver: webdriver.Chrome, address: str) -> list[str]:
     problems += driver.execute_script(_OVERFLOW)
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     problems += [f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    return problems + _request_problems(driver, address)
+    return problems + request_problems(driver, address)
 
 
-def _request_problems(driver: webdriver.Chrome, address: str) -> list[str]:
+def request_problems(driver: webdriver.Chrome, address: str) -> list[str]:
     """Requests that failed, and requests to anything but the server of the page."""
     origin = "/".join(address.split("/")[:3])
     problems = []

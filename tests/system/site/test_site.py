@@ -68,7 +68,8 @@ def site() -> Path:
 
 
 def pages(site: Path) -> list[Path]:
-    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+    """All but the slides, which have tests of their own."""
+    return sorted(path for path in site.rglob("*.html") if not {"_static", "slides"} & set(path.parts))
 
 
 def test_every_page_is_whole(driver: webdriver.Chrome, site: Path) -> None:
@@ -233,7 +234,7 @@ def test_attention_is_shown_for_the_word_that_is_pointed_at(driver: webdriver.Ch
 
 
 def test_every_figure_to_play_with_starts(driver: webdriver.Chrome, site: Path) -> None:
-    found = {path: re.findall(r"<(d2l-[a-z-]+)>", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    found = {path: re.findall(r"<(d2l-[a-z-]+)>", path.read_text(encoding="utf-8")) for path in pages(site)}
     with served(site) as address:
         for path, names in ((path, names) for path, names in found.items() if names):
             driver.get(f"{address}/{path.relative_to(site)}")
