@@ -1,8 +1,9 @@
 """Processor time until something happens: the help, one prediction, the imports of every chapter.
 
 Each is the user and system time of a fresh process, beside that of ``import torch`` in the same round: the sides take
-turns, and the ratio is that within a round. The first round fills the caches and is not counted. A chapter is opened in
-a kernel, which has loaded IPython before: there the time of its imports, and of ``import torch``, is taken.
+turns, and the ratio is that within a round. What goes before fills the caches of files and of byte code and is not
+counted. A chapter is opened in a kernel, which has loaded IPython before: there the time of its imports, and of ``import
+torch``, is taken.
 
     python -m benchmarks.cost.start
 """
@@ -33,7 +34,8 @@ ASIDE = {"colab", "mxnet", "checks", "solution", "check", "bug"}
 def main() -> None:
     """Measure all and write ``results/cost/start.json``."""
     parser = command_line(__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="that are counted")
+    parser.add_argument("--rounds", type=int, default=5, help="of commands that are counted")
+    parser.add_argument("--chapter-rounds", type=int, default=3, help="of chapters that are counted")
     arguments = parser.parse_args()
     record = Record("cost/start", ["torch", "numpy", "matplotlib", "typer", "tokenizers", "d2lbert"])
     commands = {
@@ -45,12 +47,14 @@ def main() -> None:
         "d2lbert predict fill_mask": [*COMMAND, *FILL],
     }
     chapters = {path.stem: imports for path in chapter_files() if (imports := first_imports(path))}
+    sides = {BASE: ["-c", BASE], **commands}
     metrics = {
-        "commands": measured({BASE: ["-c", BASE], **commands}, lambda used: used.seconds, arguments.rounds),
+        "commands": measured(sides, [*commands.values()], lambda used: used.seconds, arguments.rounds),
         "chapters": measured(
             {name: ["-c", IN_A_KERNEL.format(code)] for name, code in {BASE: BASE, **chapters}.items()},
+            [["-c", "\n".join([BASE, *chapters.values()])]],
             lambda used: float(used.output.split()[-1]),
-            arguments.rounds,
+            arguments.chapter_rounds,
         ),
     }
     for part in ("commands", "chapters"):
@@ -58,7 +62,7 @@ def main() -> None:
             print(
                 f"{name}: {one['seconds']['median']:.2f} s, {one['to_import_torch']['median']:.2f} times import torch"
             )
-    record.write(metrics, rounds=arguments.rounds, threads=1)
+    record.write(metrics, rounds=arguments.rounds, chapter_rounds=arguments.chapter_rounds, threads=1)
 
 
 def chapter_files() -> list[Path]:
@@ -89,21 +93,24 @@ def imports_of(source: str) -> str:
     return "\n".join(found)
 
 
-def measured(sides: dict[str, list[str]], seconds_of: Callable[[Used], float], rounds: int) -> dict[str, Any]:
+def measured(
+    sides: dict[str, list[str]], before: list[list[str]], seconds_of: Callable[[Used], float], rounds: int
+) -> dict[str, Any]:
     """Return the processor time of each side, and its ratio to that of ``import torch`` within a round.
 
     Args:
         sides: by name, what Python is called with; one of them is ``import torch``.
+        before: what runs first, uncounted, and reads every file once.
         seconds_of: the processor time in question, of what a process used.
         rounds: that are counted.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds + 1):
+        for words in before:
+            used_by(words, cached_code(folder))
+        for _ in range(rounds):
             for name, words in sides.items():
-                used = used_by(words, cached_code(folder))
-                if number:
-                    seconds[name].append(seconds_of(used))
+                seconds[name].append(seconds_of(used_by(words, cached_code(folder))))
     return {
         name: {
             "seconds": in_the_middle(own),
