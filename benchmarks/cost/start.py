@@ -2,8 +2,8 @@
 
 Each is the user and system time of a fresh process, beside that of ``import torch`` in the same round: the sides take
 turns, and the ratio is that within a round. What goes before fills the caches of files and of byte code and is not
-counted. A chapter is opened in a kernel, which has loaded IPython before: there the time of its imports, and of ``import
-torch``, is taken.
+counted. A chapter is opened in a kernel, which has loaded IPython before: there the time of its imports, and of
+``import torch``, is taken.
 
     python -m benchmarks.cost.start
 """
