@@ -18,7 +18,7 @@ class Used(NamedTuple):
     Fields:
         seconds: of processor time, its own and the system's for it. Waiting, for a disk or another process, is not in
             it, so it hardly depends on what else the machine does.
-        mebibytes: the peak of its resident memory.
+        mebibytes: the peak of its resident memory; at least that of the process that started it, of which it is a fork.
         output: what it printed.
     """
 
