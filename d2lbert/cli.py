@@ -1,8 +1,8 @@
 """The ``d2lbert`` command.
 
 A user's mistake, and whatever the operating system refuses, ends in one line on standard error and exit status 2: here
-is the boundary at which errors become lines. An error of the program keeps its trace. PyTorch is imported only by the
-commands that need it, so that ``--help`` and ``data list`` respond at once.
+is the boundary at which errors become lines. An error of the program keeps its trace. The module of a command is
+imported when it is called, and PyTorch only where it is needed, so that ``--help`` and ``data list`` respond at once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,7 @@ import typer
 
 from d2lbert import __version__
 from d2lbert.commands.data import fetch_data, list_data
-from d2lbert.commands.doctor import doctor
-from d2lbert.commands.export import export
-from d2lbert.commands.finetune import finetune
-from d2lbert.commands.inspect import inspect
-from d2lbert.commands.models import list_models
-from d2lbert.commands.predict import evaluate, predict
-from d2lbert.commands.pretrain import pretrain
-from d2lbert.commands.serve import serve
+from d2lbert.commands.group import CommandGroup, add_commands
 from d2lbert.errors import BROKEN_PIPE, INTERRUPTED, UserError, is_out_of_memory, refused_by_system
 
 # The base class of the errors that a wrong command line raises. Typer has this name since 0.28. Before, it was click's
@@ -41,7 +34,7 @@ except ImportError:
 
 STANDARD_OUTPUT = "standard output"
 
-app = typer.Typer(add_completion=False, help="Contextual text representations: data and models.")
+app = typer.Typer(cls=CommandGroup, add_completion=False, help="Contextual text representations: data and models.")
 data_app = typer.Typer(help="The data sets of the book.")
 data_app.command("list")(list_data)
 data_app.command("fetch")(fetch_data)
@@ -63,15 +56,7 @@ def _options(
     """Take the options that stand before a command."""
 
 
-app.command()(pretrain)
-app.command()(finetune)
-app.command()(evaluate)
-app.command()(predict)
-app.command()(inspect)
-app.command()(export)
-app.command()(serve)
-app.command()(doctor)
-app.command("models")(list_models)
+add_commands(app)
 
 
 class _StandardOutput(io.FileIO):

@@ -166,6 +166,13 @@ class BertModel(HuggingFaceFolder):
 
         check_header(header, cls.file_shapes(config), origin)
 
+    @classmethod
+    def is_complete(cls, tensors: Mapping[str, np.ndarray]) -> bool:
+        """Whether the tensors of a file that was not refused hold every parameter: it may lack the pooler alone."""
+        from d2lbert.weights.bert import has_pooler
+
+        return has_pooler(tensors)
+
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         """Return the tensors of a file, with a new pooler if the file has none and the model needs one."""
         from d2lbert.weights.bert import with_pooler

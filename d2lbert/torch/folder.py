@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
     from d2lbert.weights.header import TensorInfo
@@ -65,6 +66,30 @@ def load_model(
     return model.eval()
 
 
+def without_numbers(build: Callable[[], Model]) -> Model:
+    """Return a network whose parameters have their shapes and no numbers yet: every one has to be loaded.
+
+    A new network draws a random number for each parameter, which takes longer than to read a file of them.
+
+    Args:
+        build: makes the network.
+    """
+    with _NothingDrawn():
+        return build()
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Where this is entered, a tensor that shall be filled at random stays as it is. It holds for one thread."""
+
+    # How linear layers, embeddings and BERT fill theirs.
+    drawing = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.drawing:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def to_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """Return tensors as NumPy arrays, in float32."""
     return {name: value.detach().float().cpu().numpy() for name, value in tensors.items()}
@@ -110,11 +135,16 @@ class HuggingFaceFolder(nn.Module, ABC):
     config: Any
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
+    def from_pretrained(cls, folder: str | Path, draw: bool = True) -> Self:
         """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a named one of the zoo.
 
         Other heads in the file are ignored. If a BERT without a head has a pooler and the file has none, the pooler
         starts at random, with a warning.
+
+        Args:
+            folder: its path, or its name.
+            draw: draw the random numbers of a new model before those of the file take their place. So a head that is
+                made next is the same for a seed as of a new encoder; False saves the time.
 
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
@@ -126,8 +156,9 @@ class HuggingFaceFolder(nn.Module, ABC):
         path = locate(folder)
         config = cls.config_class.from_json(path / CONFIG_FILE)
         cls.check_file(read_header(path), config, path)
-        model = cls(config)
-        model.load_tensors(model.complete(read_tensors(path), path), path)
+        tensors = read_tensors(path)
+        model = cls(config) if draw or not cls.is_complete(tensors) else without_numbers(lambda: cls(config))
+        model.load_tensors(model.complete(tensors, path), path)
         return model.eval()
 
     @classmethod
@@ -138,6 +169,11 @@ class HuggingFaceFolder(nn.Module, ABC):
         Raises:
             UserError: a tensor is missing, has another shape or other numbers, or does not belong to the model.
         """
+
+    @classmethod
+    def is_complete(cls, tensors: Mapping[str, np.ndarray]) -> bool:
+        """Whether the tensors of a file that was not refused hold every parameter of a model."""
+        return True
 
     def complete(self, tensors: dict[str, np.ndarray], origin: Path) -> dict[str, np.ndarray]:
         """Return the tensors of a file, completed by those that it may lack."""

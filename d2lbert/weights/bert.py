@@ -69,6 +69,11 @@ def bert_file_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return {theirs: shapes[ours] for ours, theirs in bert_names(config.num_hidden_layers).items()}
 
 
+def has_pooler(tensors: Mapping[str, np.ndarray]) -> bool:
+    """Whether the tensors of an encoder, under Hugging Face's names, hold a pooler."""
+    return any(name.startswith("pooler.") for name in tensors)
+
+
 def with_pooler(
     tensors: Mapping[str, np.ndarray], initial: Callable[[], Mapping[str, np.ndarray]], origin: str | Path
 ) -> dict[str, np.ndarray]:
@@ -81,7 +86,7 @@ def with_pooler(
         initial: returns the tensors of a new model, under Hugging Face's names.
         origin: the folder, for the warning.
     """
-    if any(name.startswith("pooler.") for name in tensors):
+    if has_pooler(tensors):
         return dict(tensors)
     warnings.warn(
         f"{origin} has no pooler: .pooled starts from random weights and means nothing before it is trained",

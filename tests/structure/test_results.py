@@ -17,6 +17,8 @@ RESULTS = {str(path.relative_to(ROOT / "results").with_suffix("")): path for pat
 NOT_MEASURED = {
     "compression/pruning_retrained": "takes an hour or more of a core; tried with few examples",
     "compression/sharing_blocks": "takes half an hour of an idle core; tried with few steps",
+    "cost/memory": "takes half an hour of a core; tried with small sizes",
+    "cost/start": "needs a quiet machine; tried with one round",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
     "translation/multi30k_fr": "takes hours; tried with few steps",

@@ -24,6 +24,7 @@ from d2lbert.torch.folder import (
     save_model,
     shapes_of,
     to_arrays,
+    without_numbers,
 )
 from d2lbert.weights.folder import check_tensors, write_tensors
 
@@ -191,3 +192,14 @@ def test_a_model_must_say_its_names() -> None:
     assert Silent.__abstractmethods__ == {"check_file", "load_tensors", "tensors"}
     with pytest.raises(TypeError, match="abstract"):
         Silent()  # type: ignore[abstract]
+
+
+def test_nothing_is_drawn_for_a_network_that_is_loaded() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    model = without_numbers(lambda: _Model(_Config(4, 5)))
+    assert torch.equal(torch.rand(3), expected)  # the generator is where it was
+    assert model.layer.weight.shape == (5, 4)
+    assert model.tied is model.layer
+    assert not torch.equal(_Model(_Config(4, 5)).layer.weight, _Model(_Config(4, 5)).layer.weight)  # and after it

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from random_parameters import randomize
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 from d2lbert.config import BertConfig, DistilBertConfig
@@ -120,6 +121,17 @@ def test_a_folder_keeps_names_and_weights(head: type, tmp_path: Path) -> None:
     assert back.labels == HEADS[head]
     assert not back.training
     assert all(torch.equal(value, back.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+def test_a_pooler_that_the_file_lacks_is_that_of_a_new_model(tmp_path: Path) -> None:
+    """All else of a file is loaded, and for what is loaded nothing is drawn; this is not."""
+    _head(BertForTokenClassification).save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({name: array for name, array in tensors.items() if "pooler" not in name}, tmp_path / "model.safetensors")
+    pooler = BertForTokenClassification.from_pretrained(tmp_path).bert.pooler
+    assert pooler is not None
+    assert float(pooler.weight.detach().std()) == pytest.approx(0.02, rel=0.3)
+    assert not pooler.bias.any()
 
 
 def test_a_head_without_a_pooler_comes_back_with_its_layer(tmp_path: Path) -> None:

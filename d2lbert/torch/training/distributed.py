@@ -1,7 +1,8 @@
 """Many processes that train one model together: their group, and the state that they save and load.
 
 ``torch.distributed.checkpoint`` writes the state in parts: each process writes what it holds, and any number of
-processes can read it. Its files are safetensors, so no code in them can run.
+processes can read it. Its files are safetensors, so no code in them can run. What shards a model and what writes its
+state takes as long to import as all the rest of PyTorch, so it is imported where it is used.
 """
 
 from __future__ import annotations
@@ -15,12 +16,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed import checkpoint
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from d2lbert.errors import UserError
@@ -78,6 +73,9 @@ class World:
             return model
         if not self.sharded:
             return DistributedDataParallel(model)
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
         mesh = init_device_mesh(self.device.type, (self.size,))
         for module in list(model.modules()):
             if isinstance(module, nn.ModuleList):
@@ -92,10 +90,11 @@ class World:
         if isinstance(model, DistributedDataParallel):
             with model.no_sync():
                 yield
-        elif isinstance(model, FSDPModule):
-            model.set_requires_gradient_sync(False)
+        elif self.sharded and self.size > 1:
+            # A method of the class that fully_shard gives to a model.
+            model.set_requires_gradient_sync(False)  # type: ignore[operator]
             yield
-            model.set_requires_gradient_sync(True)
+            model.set_requires_gradient_sync(True)  # type: ignore[operator]
         else:
             yield
 
@@ -133,10 +132,13 @@ def save_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
     Raises:
         UserError: the disk is full or the folder cannot be written.
     """
+    from torch.distributed.checkpoint import HuggingFaceStorageWriter, save
+    from torch.distributed.checkpoint.api import CheckpointException
+
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     try:
         with _without_single_process_warning():
-            checkpoint.save(tensors, storage_writer=writer, no_dist=world.size == 1)
+            save(tensors, storage_writer=writer, no_dist=world.size == 1)
     except CheckpointException as error:  # what went wrong at each process
         for cause, _ in error.failures.values():
             if isinstance(cause, OSError):
@@ -151,10 +153,13 @@ def load_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
     Raises:
         RuntimeError: the folder does not hold these tensors.
     """
+    from torch.distributed.checkpoint import HuggingFaceStorageReader, load
+    from torch.distributed.checkpoint.api import CheckpointException
+
     reader = HuggingFaceStorageReader(str(folder))
     try:
         with _without_single_process_warning():
-            checkpoint.load(tensors, storage_reader=reader, no_dist=world.size == 1)
+            load(tensors, storage_reader=reader, no_dist=world.size == 1)
     except CheckpointException as error:  # no Exception for Python: it would pass by all that expect one
         causes = ", ".join(str(cause) for cause, _ in error.failures.values())
         raise RuntimeError(causes) from error
@@ -162,7 +167,8 @@ def load_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
 
 def gather(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors with sharded ones made whole. Every process must call it, and gets all of them."""
-    return {name: value.full_tensor() if isinstance(value, DTensor) else value for name, value in tensors.items()}
+    # Sharded ones, DTensors, have a method for it, which collects the parts.
+    return {name: getattr(value, "full_tensor", lambda whole=value: whole)() for name, value in tensors.items()}
 
 
 @contextlib.contextmanager

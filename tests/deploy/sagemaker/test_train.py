@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 import torch
-import typer
 from sagemaker_support import CSV, container, program, write_job
 from server_support import free_port
 
 from d2lbert import UserError
-from d2lbert.cli import app
+from d2lbert.commands.group import imported
 from d2lbert.deploy.sagemaker import train
 from d2lbert.deploy.sagemaker.contract import Places, read_job
 
@@ -118,11 +117,10 @@ def test_what_is_wrong_is_told(
 @pytest.mark.parametrize("name", ["finetune", "pretrain"])
 def test_every_option_of_a_command_is_a_hyperparameter_of_the_same_name(name: str) -> None:
     """And has its default, so that a switch that is on by default can be turned off."""
-    command: Any = typer.main.get_command(app)
     ours = train._COMMANDS[name].options
     theirs = {
         option.opts[0].removeprefix("--").replace("-", "_"): option
-        for option in command.commands[name].params
+        for option in imported(name).params
         if option.opts[0].startswith("--")
     }
     # The container has PyTorch alone, so there is no edition to choose.

@@ -26,6 +26,8 @@ _MODULES = ("d2lbert.cli", "d2lbert.models", "d2lbert.torch.heads", "d2lbert.tor
 _MODULES += ("d2lbert.torch.training.pretraining", "d2lbert.torch.training.evaluation", "d2lbert.torch.relatives")
 _MODULES += ("d2lbert.data.pretraining.batches", "sklearn.metrics", "scipy.stats", "safetensors.torch", "pooch")
 _MODULES += ("huggingface_hub.file_download", "requests")
+_MODULES += tuple(f"d2lbert.commands.{name}" for name in ("pretrain", "finetune", "predict", "inspect", "export"))
+_MODULES += tuple(f"d2lbert.commands.{name}" for name in ("serve", "doctor", "models"))
 
 
 @dataclass

@@ -15,6 +15,7 @@ from cli_support import complaint, finetune_command, run
 
 from d2lbert import UserError, cli
 from d2lbert.commands import pretrain
+from d2lbert.commands.group import imported
 from d2lbert.config.settings import Settings
 from d2lbert.config.training import Pretraining, Training, suited_settings
 from d2lbert.data.pretraining.batches import PretrainingSettings
@@ -47,7 +48,7 @@ CLASSES = {"finetune": (Training, Columns), "pretrain": (Pretraining, Pretrainin
 
 def _options(command: str) -> dict[str, Any]:
     """Return what typer knows of each option, by all that may be typed for it."""
-    parameters = typer.main.get_command(cli.app).commands[command].params  # type: ignore[attr-defined]
+    parameters = imported(command).params
     return {name: parameter for parameter in parameters for name in (*parameter.opts, *parameter.secondary_opts)}
 
 

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from d2lbert import UserError
 from d2lbert.config.adapters import AdapterConfig
 from d2lbert.torch.adapters import adapted_layers, add_adapters, load_adapters, save_adapters
+from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
@@ -41,6 +42,17 @@ def test_a_folder_comes_back(base: Path, tmp_path: Path, head: type[BertWithHead
     merged = head.from_pretrained(tmp_path / "adapters")
     assert not adapted_layers(merged)
     torch.testing.assert_close(logits(merged), logits(model), atol=1e-5, rtol=0)
+
+
+def test_no_random_number_is_drawn_for_the_encoder_of_a_folder(base: Path) -> None:
+    drawn, loaded = BertModel.from_pretrained(base), BertModel.from_pretrained(base, draw=False)
+    assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in drawn.state_dict().items())
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    BertModel.from_pretrained(base, draw=False)
+    assert torch.equal(torch.get_rng_state(), before)
+    BertModel.from_pretrained(base)  # a head that is made next depends on this
+    assert not torch.equal(torch.get_rng_state(), before)
 
 
 def test_half_of_the_size(base: Path, tmp_path: Path, adapted, logits) -> None:
