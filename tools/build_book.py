@@ -23,6 +23,7 @@ from contents import chapters
 from deck_pages import write_pages
 from notebook_page import make_page
 from publish_notebooks import publish
+from reference_pages import write_reference
 from run_notebook import Run, execute
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,6 +87,7 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
         (source / page.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
+    write_reference(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
     index = source / "index.md"
