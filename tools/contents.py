@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import yaml
 
 
@@ -41,6 +44,13 @@ def place(root: Path, path: Path) -> Place:
         previous=order[number - 1] if number else None,
         following=order[number + 1] if number + 1 < len(order) else None,
     )
+
+
+@functools.cache
+def title(path: Path) -> str:
+    """Return the title of a notebook: its first heading."""
+    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)[0]
 
 
 def _is_deeper(path: Path) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 from browser_demo import fill_demos
 from chapter_names import names_in
-from contents import Place, place
+from contents import Place, place, title
 from effort import exercise_count, reading_minutes
 from quizzes import quiz_cell, read_quiz
 from reference_areas import reference_cell
@@ -116,9 +116,3 @@ def _map(here: Place, path: Path, root: Path, effort: str) -> str:
                 f"{name}: [{title(root / other)}]({Path(os.path.relpath(other, path.parent)).as_posix()})"
             )
     return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{' · '.join([effort, *neighbours])}\n:::"
-
-
-def title(path: Path) -> str:
-    """Return the title of a notebook: its first heading."""
-    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
-    return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)[0]

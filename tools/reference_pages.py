@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chapter_names import names_by_chapter
 from command_reference import command_sections
-from notebook_page import title
+from contents import title
 from package_source import ROOT, Definition, Function, Module, aliases, is_public, modules
 from reference_areas import PAGES, SECTION, Section, sections
 from signatures import (
@@ -52,6 +52,8 @@ def _module_text(section: Section) -> str:
     module = modules()[section.module]
     lines = [f".. py:module:: {module.name}", "", *described(module.docstring), ""]
     lines += [f"Explained in {_chapter_link(Path('chapters') / f'{section.chapter}.ipynb')}.", ""]
+    if len(section.names) > 1:
+        lines += ["Here: " + " · ".join(f":py:obj:`{name} <{module.name}.{name}>`" for name in section.names), ""]
     for name in section.names:
         lines += _definition(name, module.definitions[name], module, section)
     text = "\n".join(lines)
