@@ -50,7 +50,8 @@ def page_text(text: str) -> str:
 def _module_text(section: Section) -> str:
     """Return a section: a heading in Markdown, then everything else in reStructuredText, as docstrings are."""
     module = modules()[section.module]
-    lines = [f".. py:module:: {module.name}", "", *described(module.docstring), ""]
+    # A module is no target: the search would put all modules of a topic before its chapter.
+    lines = [f".. py:currentmodule:: {module.name}", "", *described(module.docstring), ""]
     lines += [f"Explained in {_chapter_link(Path('chapters') / f'{section.chapter}.ipynb')}.", ""]
     if len(section.names) > 1:
         lines += ["Here: " + " · ".join(f":py:obj:`{name} <{module.name}.{name}>`" for name in section.names), ""]

@@ -4,8 +4,8 @@
   what is used.
 * MathJax (760 KB) stays on pages with formulas.
 * Pictures inside a page become files, which a browser loads when they come into view.
-* Roles that screen readers no longer know are replaced, and the list in a long signature, which is none for them: it has
-  no terms.
+* Roles that screen readers no longer know are replaced, and so is the list in a long signature, which has no terms and
+  is no list for them.
 """
 
 from __future__ import annotations

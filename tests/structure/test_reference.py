@@ -38,7 +38,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def names_on(page: str) -> list[str]:
     """The full names that a written page describes."""
-    parts = re.split(r"^\.\. py:module:: (\S+)$", page, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^\.\. py:currentmodule:: (\S+)$", page, flags=re.MULTILINE)[1:]
     return [
         f"{module}.{name}"
         for module, text in zip(parts[::2], parts[1::2], strict=True)
