@@ -23,9 +23,10 @@ class _FullNames(ast.NodeTransformer):
         self.module = module
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name that the package defines."""
+        """Replace the name of a class of the package; other names cannot be linked in an annotation."""
         full = resolve(f"{self.module.name}.{node.id}")
-        return node if full is None or full in modules() else ast.parse(full, mode="eval").body
+        is_class = full is not None and isinstance(definition(full), ast.ClassDef)
+        return ast.parse(full, mode="eval").body if full and is_class else node
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         """Read an annotation that stands in quotes."""

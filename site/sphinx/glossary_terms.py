@@ -40,9 +40,9 @@ _OTHER_SENSES = {
 _NOT_INSIDE = (
     nodes.reference,
     nodes.literal,
+    nodes.math,
     nodes.title,
     nodes.Admonition,
-    nodes.admonition,
     nodes.table,
     nodes.caption,
 )

@@ -24,8 +24,8 @@ HEAD = """<title>t</title><link rel="icon" href="data:,"><link rel="stylesheet" 
 </style>"""
 PAGE = f"""<!doctype html><html lang="en">{HEAD}<main><h1>T</h1><article class="bd-article"><p id="p">
 Words and more words that stand before, and then a <a class="book-term" href="#p" data-meaning="a row">thing</a>
-and at the far end of the line, where only a little room is left in the window, a
-<a class="book-term" href="#p" data-meaning="{MEANING}">temperature</a> that is explained.</p></article></main>
+that is explained.</p><p style="text-align: right">At the far end of the line there is a
+<a class="book-term" href="#p" data-meaning="{MEANING}">temperature</a></p></article></main>
 <script src="terms.js"></script></html>"""
 
 pytestmark = pytest.mark.browser
