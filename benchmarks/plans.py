@@ -8,7 +8,6 @@ Each set has a script of its own in ``benchmarks/finetuning``.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,6 +55,17 @@ class Plan:
     batch_size: int = 32
     sentences: str = ""
     every: int = 1
+
+    def settings(self, seed: int, precision: str = "auto") -> Training:
+        """Return the settings of a run."""
+        return Training(
+            seed=seed,
+            precision=precision,
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            best_by=self.score,
+        )
 
 
 PLANS = {
@@ -123,18 +133,11 @@ def train(
     task = named_task(plan.task).of_examples(examples)
     seed_everything(seed)
     encoder, tokenizer = get_model("minilm")
-    settings = Training(seed=seed, precision=precision)
     if plan.first:
-        learn_first(encoder, tokenizer, plan.first, dataclasses.replace(settings, epochs=FIRST_EPOCHS))
+        learn_first(encoder, tokenizer, plan.first, Training(seed=seed, precision=precision, epochs=FIRST_EPOCHS))
     head = BertForTokenClassification if plan.task == "tagging" else BertForSequenceClassification
     model = head(encoder, task.labels)
-    settings = dataclasses.replace(
-        settings,
-        epochs=plan.epochs,
-        learning_rate=plan.learning_rate,
-        batch_size=plan.batch_size,
-        best_by=plan.score,
-    )
+    settings = plan.settings(seed, precision)
     history = fine_tune(model, task, tokenizer, examples, choice, settings, best_device(), checkpoint=checkpoint)
     return model, task, tokenizer, history
 

@@ -25,6 +25,7 @@ from deck_pages import write_pages
 from notebook_page import make_page
 from plans import write_plans
 from publish_notebooks import publish
+from reference_pages import write_reference
 from run_notebook import Run, execute
 from slide_decks import for_site, write_decks
 
@@ -92,6 +93,7 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
     write_plans(source)
+    write_reference(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")
     index = source / "index.md"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import yaml
 
 
@@ -46,6 +49,13 @@ def place(root: Path, path: Path) -> Place:
 def deck_path(path: Path) -> str | None:
     """Return where on the site the slides of a chapter lie; a page that may be skipped has none."""
     return None if _is_deeper(path) else f"slides/{path.stem}.html"
+
+
+@functools.cache
+def title(path: Path) -> str:
+    """Return the title of a notebook: its first heading."""
+    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)[0]
 
 
 def _is_deeper(path: Path) -> bool:

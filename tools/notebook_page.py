@@ -1,7 +1,7 @@
 """Make a page of the site from an executed notebook.
 
 It gets the map on top, the names of folds, boxes about toy data, the scripts of figures to play with, demonstrations of
-BERT where the chapter asks for them, and the quiz.
+BERT where the chapter asks for them, the quiz, and at its end the way to the reference of what it uses.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 
 import nbformat
 from browser_demo import fill_demos
-from contents import Place, deck_path, place
+from chapter_names import names_in
+from contents import Place, deck_path, place, title
 from effort import exercise_count, reading_minutes
 from quizzes import quiz_cell, read_quiz
+from reference_areas import reference_cell
 
 # What a folded cell is called, by its tag; the first tag that a cell has counts.
 FOLDS = {
@@ -57,6 +59,8 @@ def make_page(executed: Path, path: Path, root: Path, demos: dict[str, str]) -> 
     title = next(number for number, cell in enumerate(notebook.cells) if cell.cell_type == "markdown")
     notebook.cells.insert(title + 1, nbformat.v4.new_markdown_cell(_map(place(root, path), path, root, effort, up)))
     _insert_quiz(notebook, path, root, up)
+    if reference := reference_cell(names_in(notebook)):
+        notebook.cells.append(nbformat.v4.new_markdown_cell(reference))
     return notebook
 
 
@@ -114,9 +118,3 @@ def _map(here: Place, path: Path, root: Path, effort: str, up: str) -> str:
     slides = [f'<a href="{up}{deck}">Slides</a>'] if (deck := deck_path(path)) else []
     line = " · ".join([effort, *neighbours, *slides])
     return f":::{{admonition}} Where we are\n:class: book-map\n{parts}\n\n{line}\n:::"
-
-
-def title(path: Path) -> str:
-    """Return the title of a notebook: its first heading."""
-    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
-    return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)[0]

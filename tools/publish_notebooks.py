@@ -20,8 +20,7 @@ from pathlib import Path
 import nbformat
 from addresses import Addresses, read_addresses
 from citations import Bibliography
-from contents import chapters, place
-from notebook_page import title
+from contents import chapters, place, title
 from portable import portable
 from student import student_copy
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from deck_pages import slug
+from docutils.nodes import make_id  # the site names its sections so
 
 QUESTIONS = 5
 HEADING = "## Check yourself"
@@ -99,7 +99,7 @@ def _question(name: str, number: int, question: Question) -> list[str]:
         kind, verdict = ("right", "Right") if choice.right else ("wrong", "Not so")
         why = f"<span>{verdict}: {markup(choice.why)}</span>"
         lines.append(f'<li class="{kind}"><em>{markup(choice.text)}</em> {why}</li>')
-    lines.append(f'</ul><p>It stands in <a href="#{slug(question.section)}">{markup(question.section)}</a>.</p>')
+    lines.append(f'</ul><p>It stands in <a href="#{make_id(question.section)}">{markup(question.section)}</a>.</p>')
     return [*lines, "</details>", "</fieldset>"]
 
 

@@ -19,9 +19,8 @@ from pathlib import Path
 import nbformat
 from addresses import Addresses, read_addresses
 from citations import Bibliography
-from contents import chapters, deck_path, place
+from contents import chapters, deck_path, place, title
 from deck_pages import slug
-from notebook_page import title
 from portable import portable
 from publish_notebooks import check_copies
 from pygments import highlight

@@ -58,11 +58,10 @@ class BertForPretraining(HuggingFaceFolder):
         *,
         masked_positions: Tensor | None = None,
     ) -> PretrainingOutput[Tensor]:
-        """Return the logits of both heads. Rows may be packed.
+        """Return the logits of both heads. Rows may be packed; the first arguments are those of ``BertModel.forward``.
 
         Args:
             masked_positions: (P,), row times L plus column of each token to predict; all tokens by default.
-            The others are those of :meth:`BertModel.forward`.
         """
         rows = Rows.of(token_ids, segment_ids, mask)
         if masked_positions is None:

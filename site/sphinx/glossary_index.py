@@ -14,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 GLOSSARY = "chapters/start/glossary"
 _ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+)\.(?:ipynb|md)#([^)]+)\) \|", flags=re.MULTILINE)
@@ -44,12 +45,17 @@ def _read_terms(app: Sphinx) -> None:
     app.env.book_terms = terms(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
+def section_anchor(env: BuildEnvironment, document: str, heading: str) -> str:
+    """Return the anchor in the page of a heading, given as links name it."""
+    slugs = env.metadata[document].get("myst_slugs", {})
+    return slugs[heading][1] if heading in slugs else heading
+
+
 def _add_entries(app: Sphinx, doctree: nodes.document) -> None:
     document = app.env.docname
-    slugs = app.env.metadata[document].get("myst_slugs", {})
     entries = []
     for term, heading in app.env.book_terms.get(document, []):
-        anchor = slugs[heading][1] if heading in slugs else heading
+        anchor = section_anchor(app.env, document, heading)
         entries.append(("single", term.replace(";", ","), anchor, "main", None))
     if entries:
         doctree.insert(0, addnodes.index(entries=entries))

@@ -4,7 +4,8 @@
   what is used.
 * MathJax (760 KB) stays on pages with formulas.
 * Pictures inside a page become files, which a browser loads when they come into view.
-* Roles that screen readers no longer know are replaced.
+* Roles that screen readers no longer know are replaced, and so is the list in a long signature, which has no terms and
+  is no list for them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from sphinx.application import Sphinx
 
+_LINE = '<span class="sig-line">'
 _FONT_AWESOME = re.compile(r"<script[^>]*/fontawesome/[^>]*></script>\s*|<link[^>]*preload[^>]*/fontawesome/[^>]*>\s*")
 _MATHJAX = re.compile(r"<script[^>]*mathjax/startup\.js[^>]*></script>\s*|<script>window\.MathJax = [^<]*</script>\s*")
 _FORMULA = re.compile(r'class="[^"]*\bmath\b|\\\(|\\\[|\$\$')
 _PICTURE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')
+_PARAMETERS = re.compile(r"<dl>\s*((?:<dd><em class=\"sig-param\">(?:(?!</?dl>).)*?</dd>\s*)+)</dl>", re.DOTALL)
 _PNG_SIZE = struct.Struct(">II")  # width and height, from byte 16 on
 _RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')  # the names of an icon, and its code
 _FACE = re.compile(
@@ -37,6 +40,7 @@ def without_unused_scripts(page: str) -> str:
     page = _FONT_AWESOME.sub("", page)
     if not _FORMULA.search(page[page.find("<article") :]):
         page = _MATHJAX.sub("", page)
+    page = _PARAMETERS.sub(lambda found: found[1].replace("<dd>", _LINE).replace("</dd>", "</span>"), page)
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
 
 

@@ -23,7 +23,7 @@ _MEMORY = "the decoder's cache holds the memory; without a cache the memory itse
 _RELATIVES = "ALBERT, DistilBERT and a pruned BERT have parts of their own; they are in PyTorch only"
 _DEVICE = "no text names a device of MXNet; None is its default, the processor"
 
-_DRAWN = "MXNet draws numbers for a parameter when it is first used, so there is none to be spared"
+_DRAWN = "PyTorch alone spares the numbers that a file replaces; in MXNet they are drawn and replaced"
 
 # Every difference, and why it is right.
 EXCEPTIONS = {

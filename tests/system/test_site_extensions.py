@@ -59,6 +59,16 @@ def test_scripts_stay_where_they_are_used(body: str) -> None:
     assert 'role="listitem"' in page
 
 
+def test_the_lines_of_a_long_signature_are_no_list() -> None:
+    parameters = '<dl>\n<dd><em class="sig-param">a: <a>T</a></em>,</dd>\n<dd><em class="sig-param">b</em>,</dd>\n</dl>'
+    fields = "<dl><dt>Fields</dt><dd>a</dd></dl>"
+    page = without_unused_scripts(f"<dt>f({parameters})</dt><dd>{fields}</dd>")
+    assert page.count('<span class="sig-line"><em class="sig-param">') == page.count(",</span>") == 2
+    assert page.count("<dl>") == page.count("</dl>") == 1
+    assert fields in page
+    assert without_unused_scripts(page) == page
+
+
 def test_pictures_become_files_that_are_the_same(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     plt.imsave(buffer, [[0.0, 1.0, 0.5]], format="png")

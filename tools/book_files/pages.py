@@ -185,13 +185,17 @@ class _Writer:
 
 
 def _contents(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield part and path of every page of the table of contents, the front page first."""
+    """Yield part and path of every page of the table of contents, the front page first.
+
+    The pages of the reference are made for the site alone.
+    """
     contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     yield "", Path(f"{contents['root']}.md")
     for part in contents["parts"]:
         for page in part["chapters"]:
             path = Path(f"{page['file']}.ipynb")
-            yield part["caption"], path if (root / path).is_file() else path.with_suffix(".md")
+            if not path.is_relative_to("reference"):
+                yield part["caption"], path if (root / path).is_file() else path.with_suffix(".md")
 
 
 def _cited(text: str) -> set[str]:

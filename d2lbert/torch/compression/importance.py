@@ -34,7 +34,7 @@ def head_importance(
     max_length: int = 128,
     batch_size: int = 32,
 ) -> list[Tensor]:
-    """Return the importance of every head: the mean over examples of |slope of the loss at its gate|.
+    """Return the importance of every head: the mean over examples of the size of its gate's slope.
 
     Args:
         model: fine-tuned for the task; it is left as it is, without dropout.

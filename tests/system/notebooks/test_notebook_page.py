@@ -7,9 +7,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from contents import chapters
+from contents import chapters, title
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from notebook_page import make_page, title
+from notebook_page import make_page
 
 from d2lbert import plots
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,8 +15,10 @@ import numpy as np
 import pytest
 from addresses import read_addresses
 from browser import DESKTOP, PHONE, inspect, served
+from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
 from reading import SIZES, THEMES, icons, serious, show, too_wide, transferred, unreachable
+from reference_areas import public_names
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -53,6 +56,13 @@ QUERIES = {
     "GLUE": "finetuning/glue",
     "softmax": "attention/attention",
     "pruning": "compression/pruning",
+}
+# The same for names of the package: pages of the reference.
+NAMES = {
+    "fine_tune": "torch_training",
+    "TransformerEncoderBlock": "torch_encoders",
+    "get_model": "models_by_name",
+    "d2lbert finetune": "commands",
 }
 GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 
@@ -163,6 +173,58 @@ def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
     assert not broken
 
 
+def identifiers(page: Path) -> Counter[str]:
+    """The anchors of a page."""
+    return Counter(re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8")))
+
+
+def test_the_reference_and_the_chapters_lead_to_each_other(site: Path) -> None:
+    there = {path: identifiers(path) for path in pages(site)}
+    described = sum((there[path] for path in (site / "reference").glob("*.html")), Counter())
+    assert {name: described[name] for name in public_names() if described[name] != 1} == {}
+    dead, chapters = [], set()
+    for path in there:
+        text = path.read_text(encoding="utf-8")
+        for target, anchor in re.findall(
+            r'href="([^":#]*reference/\w+\.html|[^":#]*chapters/[\w/]+\.html|)#([^"]+)"', text
+        ):
+            if anchor not in there[(path.parent / target).resolve() if target else path]:
+                dead.append(f"{path.relative_to(site)}: {target}#{anchor}")
+        if 'class="book-reference admonition' in text:
+            chapters.add(path.relative_to(site).with_suffix(".ipynb"))
+    assert dead == []
+    assert chapters == {path for path, names in names_by_chapter().items() if names.used or names.built}
+    for path in (site / "reference").glob("*.html"):
+        classes = re.findall(
+            r'<dl class="py class">(.*?)(?=<dl class="py (?:class|function|data)">|\Z)', path.read_text(), re.S
+        )
+        assert [text[:200] for text in classes if '="../chapters/' not in text] == [], path
+
+
+def test_parts_of_docstrings_are_lists_with_names(driver: webdriver.Chrome, site: Path) -> None:
+    wanted = {
+        "d2lbert.torch.attention.masked_softmax": ["Parameters:", "Returns:"],
+        "d2lbert.torch.bert.BertModel.forward": ["Parameters:", "Raises:"],
+        "d2lbert.outputs.Rows": ["Fields:"],
+    }
+    pages_of = {"masked_softmax": "torch_encoders", "forward": "torch_encoders", "Rows": "models_by_name"}
+    with served(site) as address:
+        for name, fields in wanted.items():
+            driver.get(f"{address}/reference/{pages_of[name.rpartition('.')[2]]}.html")
+            body = driver.find_element(By.ID, name).find_element(By.XPATH, "following-sibling::dd")
+            names = body.find_elements(By.CSS_SELECTOR, ":scope > dl.field-list > dt")
+            assert ["".join(one.text.split()) for one in names] == fields
+
+
+def test_terms_have_their_meaning_where_a_chapter_first_uses_them(site: Path) -> None:
+    page = (site / "chapters" / "bert" / "bert.html").read_text(encoding="utf-8")
+    found = re.findall(r'<a class="book-term" data-meaning="([^"]+)" href="([^"]+)">([^<]+)</a>', page)
+    assert len(found) > 10
+    assert len({words.lower() for *_, words in found}) == len(found), "the first use of each alone"
+    assert "terms.js" in page
+    assert "book-term" not in (site / "chapters" / "start" / "glossary.html").read_text(encoding="utf-8")
+
+
 def test_chapters_can_be_opened_on_colab_and_binder(site: Path) -> None:
     """The buttons lead to notebooks without markup of the site, and to files that are published."""
     branch = read_addresses(ROOT).branch
@@ -199,8 +261,9 @@ def test_search_finds_the_right_page_first(driver: webdriver.Chrome, site: Path)
     with served(site) as address:
         driver.get(f"{address}/search.html?q=attention")
         WebDriverWait(driver, 30).until(lambda page: page.find_elements(By.CSS_SELECTOR, "#search-results li a"))
-        found = {query: driver.execute_script(script, query) for query in QUERIES}
+        found = {query: driver.execute_script(script, query) for query in [*QUERIES, *NAMES]}
     wanted = {query: name if name == "index" else f"chapters/{name}" for query, name in QUERIES.items()}
+    wanted |= {query: f"reference/{name}" for query, name in NAMES.items()}
     assert {query: name for query, name in found.items() if name != wanted[query]} == {}
 
 
