@@ -15,6 +15,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from d2lbert.cli import app
+from d2lbert.commands.group import COMMANDS, function_of
 
 _PROGRAM = "d2lbert"
 _KINDS = {str: "text", int: "integer", float: "number", Path: "path", bool: ""}
@@ -28,8 +29,9 @@ def commands() -> list[tuple[str, Command]]:
 
 def _commands(name: str, group: typer.Typer) -> Iterator[tuple[str, Command]]:
     for one in group.registered_commands:
-        if one.callback is not None:
-            yield f"{name} {one.name or one.callback.__name__}", one.callback
+        callback = function_of(one.name) if group is app and one.name in COMMANDS else one.callback
+        if callback is not None:
+            yield f"{name} {one.name or callback.__name__}", callback
     for inner in group.registered_groups:
         if inner.typer_instance is not None:
             yield from _commands(f"{name} {inner.name}", inner.typer_instance)

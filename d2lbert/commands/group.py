@@ -6,6 +6,7 @@ So ``d2lbert --help`` loads no data and no NumPy, and ``d2lbert predict`` nothin
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,16 @@ def add_commands(app: typer.Typer) -> None:
 
 def imported(name: str) -> Any:
     """Import the module of a command, and return the command as Typer makes it of the function."""
-    module, function = COMMANDS[name]
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(getattr(import_module(f"d2lbert.commands.{module}"), function))
+    alone.command(name)(function_of(name))
     return typer.main.get_command(alone)
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """Import the module of a command, and return its function."""
+    module, function = COMMANDS[name]
+    found: Callable[..., Any] = getattr(import_module(f"d2lbert.commands.{module}"), function)
+    return found
 
 
 def help_of(name: str) -> str:
