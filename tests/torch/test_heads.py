@@ -128,10 +128,18 @@ def test_a_pooler_that_the_file_lacks_is_that_of_a_new_model(tmp_path: Path) -> 
     _head(BertForTokenClassification).save_pretrained(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     save_file({name: array for name, array in tensors.items() if "pooler" not in name}, tmp_path / "model.safetensors")
-    pooler = BertForTokenClassification.from_pretrained(tmp_path).bert.pooler
-    assert pooler is not None
-    assert float(pooler.weight.detach().std()) == pytest.approx(0.02, rel=0.3)
-    assert not pooler.bias.any()
+
+    def pooler(seed: int) -> torch.nn.Linear:
+        torch.manual_seed(seed)
+        found = BertForTokenClassification.from_pretrained(tmp_path).bert.pooler
+        assert found is not None
+        return found
+
+    first = pooler(0)
+    assert float(first.weight.detach().std()) == pytest.approx(0.02, rel=0.3)
+    assert torch.equal(first.weight, pooler(0).weight)
+    assert not torch.equal(first.weight, pooler(1).weight)  # memory that nobody filled depends on no seed
+    assert not first.bias.any()
 
 
 def test_a_head_without_a_pooler_comes_back_with_its_layer(tmp_path: Path) -> None:
