@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -40,17 +41,17 @@ def used_by(words: Sequence[str], environment: Mapping[str, str] | None = None) 
     # The package is that of this checkout. An environment that keeps no byte code would compile it in every process.
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(environment or {})}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    process = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    output = process.stdout.read()
-    complaint = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(words)} ended with {process.returncode}: {complaint[-2000:]}")
+    with tempfile.TemporaryFile("w+") as errors:  # not a second pipe: it may be full before the first one ends
+        process = subprocess.Popen(
+            [sys.executable, *words], stdout=subprocess.PIPE, stderr=errors, env=variables, text=True
+        )
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            errors.seek(0)
+            raise SystemExit(f"{' '.join(words)} ended with {process.returncode}: {errors.read()[-2000:]}")
     unit = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss: bytes there, kibibytes elsewhere
     return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit, output)
 
