@@ -32,7 +32,10 @@ class CommandGroup(TyperGroup):
     """A group in which a command of :data:`COMMANDS` is a mere name with its help until it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called, now with its options."""
+        """Return the command that is called, now with its options.
+
+        ``get_command`` is not the place: the help of the group asks it for every command.
+        """
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = imported(args[0])
         return super().resolve_command(ctx, args)

@@ -66,19 +66,21 @@ def load_model(
     return model.eval()
 
 
-def without_numbers(build: Callable[[], Model]) -> Model:
+def skip_init(build: Callable[[], Model]) -> Model:
     """Return a network whose parameters have their shapes and no numbers yet: every one has to be loaded.
 
     A new network draws a random number for each parameter, which takes longer than to read a file of them.
+    ``torch.nn.utils.skip_init`` does the same for one layer. On the device ``meta`` the buffers would have no numbers
+    either, and no file holds those.
 
     Args:
         build: makes the network.
     """
-    with _NothingDrawn():
+    with _SkipInit():
         return build()
 
 
-class _NothingDrawn(TorchFunctionMode):
+class _SkipInit(TorchFunctionMode):
     """Where this is entered, a tensor that shall be filled at random stays as it is. It holds for one thread."""
 
     # How linear layers, embeddings and BERT fill theirs.
@@ -135,7 +137,7 @@ class HuggingFaceFolder(nn.Module, ABC):
     config: Any
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, draw: bool = True) -> Self:
+    def from_pretrained(cls, folder: str | Path, initialize: bool = True) -> Self:
         """Load a folder in Hugging Face's layout (``config.json``, ``model.safetensors``), or a named one of the zoo.
 
         Other heads in the file are ignored. If a BERT without a head has a pooler and the file has none, the pooler
@@ -143,8 +145,8 @@ class HuggingFaceFolder(nn.Module, ABC):
 
         Args:
             folder: its path, or its name.
-            draw: draw the random numbers of a new model before those of the file take their place. So a head that is
-                made next is the same for a seed as of a new encoder; False saves the time.
+            initialize: draw the random numbers of a new model before those of the file take their place. So a head
+                that is made next is the same for a seed as of a new encoder; False saves the time.
 
         Raises:
             UserError: a file is missing or damaged, or configuration and weights do not fit.
@@ -157,7 +159,7 @@ class HuggingFaceFolder(nn.Module, ABC):
         config = cls.config_class.from_json(path / CONFIG_FILE)
         cls.check_file(read_header(path), config, path)
         tensors = read_tensors(path)
-        model = cls(config) if draw or not cls.is_complete(tensors) else without_numbers(lambda: cls(config))
+        model = cls(config) if initialize or not cls.is_complete(tensors) else skip_init(lambda: cls(config))
         model.load_tensors(model.complete(tensors, path), path)
         return model.eval()
 

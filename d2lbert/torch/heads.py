@@ -16,7 +16,7 @@ from d2lbert.outputs import Rows
 from d2lbert.storage.files import read_json
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.encoder import initialize
-from d2lbert.torch.folder import load_named, named_arrays, without_numbers
+from d2lbert.torch.folder import load_named, named_arrays, skip_init
 from d2lbert.torch.relatives import encoder_class
 from d2lbert.weights.heads import (
     CHOICE_LABELS,
@@ -82,7 +82,7 @@ class BertWithHead(HeadInFolder, nn.Module):
         tensors = read_tensors(path)
         labels = cls.read_labels(path / CONFIG_FILE, tensors)
         complete = encoder.is_complete(tensors)
-        model = without_numbers(lambda: cls(encoder(config), labels)) if complete else cls(encoder(config), labels)
+        model = skip_init(lambda: cls(encoder(config), labels)) if complete else cls(encoder(config), labels)
         for name, array in model._optional_tensors().items():
             tensors.setdefault(name, array)
         model.bert.load_tensors(tensors, path)

@@ -50,7 +50,7 @@ EXCEPTIONS = {
     "encoder.PreNormEncoderBlock.forward(cache=None): only in torch": _CACHE,
     "encoder.TransformerEncoder.start: only in torch": _CACHE,
     "encoder.TransformerEncoder.extend: only in torch": _CACHE,
-    "folder.HuggingFaceFolder.from_pretrained(draw=True): only in torch": _DRAWN,
+    "folder.HuggingFaceFolder.from_pretrained(initialize=True): only in torch": _DRAWN,
     "folder.HuggingFaceFolder.is_complete: only in torch": _DRAWN,
     "gpt.Gpt.objectives: only in torch": "names the losses of pretraining, which PyTorch alone does",
     "gpt.Gpt.start: only in torch": _CACHE,

@@ -23,8 +23,8 @@ from d2lbert.torch.folder import (
     named_arrays,
     save_model,
     shapes_of,
+    skip_init,
     to_arrays,
-    without_numbers,
 )
 from d2lbert.weights.folder import check_tensors, write_tensors
 
@@ -198,7 +198,7 @@ def test_nothing_is_drawn_for_a_network_that_is_loaded() -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    model = without_numbers(lambda: _Model(_Config(4, 5)))
+    model = skip_init(lambda: _Model(_Config(4, 5)))
     assert torch.equal(torch.rand(3), expected)  # the generator is where it was
     assert model.layer.weight.shape == (5, 4)
     assert model.tied is model.layer

@@ -76,7 +76,7 @@ def load_adapters(head_class: type[Head], folder: str | Path) -> Head:
     path = locate(folder)
     content = read_adapters(path)
     base = locate(content.base)
-    encoder = encoder_class(_model_type(base)).from_pretrained(base, draw=False)
+    encoder = encoder_class(_model_type(base)).from_pretrained(base, initialize=False)
     model = head_class(encoder, head_class.read_labels(path / CONFIG_FILE, content.tensors))
     shapes = {theirs: model.get_parameter(ours).shape for ours, theirs in model.head_names().items()}
     layers = _layers_of_file(encoder, content, path)

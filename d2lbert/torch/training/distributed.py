@@ -91,10 +91,12 @@ class World:
             with model.no_sync():
                 yield
         elif self.sharded and self.size > 1:
-            # A method of the class that fully_shard gives to a model.
-            model.set_requires_gradient_sync(False)  # type: ignore[operator]
+            from torch.distributed.fsdp import FSDPModule
+
+            assert isinstance(model, FSDPModule)  # which fully_shard made of it
+            model.set_requires_gradient_sync(False)
             yield
-            model.set_requires_gradient_sync(True)  # type: ignore[operator]
+            model.set_requires_gradient_sync(True)
         else:
             yield
 
@@ -167,8 +169,8 @@ def load_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:
 
 def gather(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors with sharded ones made whole. Every process must call it, and gets all of them."""
-    # Sharded ones, DTensors, have a method for it, which collects the parts.
-    return {name: getattr(value, "full_tensor", lambda whole=value: whole)() for name, value in tensors.items()}
+    # A sharded one, a DTensor, has a method that collects the parts.
+    return {name: value.full_tensor() if hasattr(value, "full_tensor") else value for name, value in tensors.items()}
 
 
 @contextlib.contextmanager

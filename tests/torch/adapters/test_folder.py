@@ -45,11 +45,11 @@ def test_a_folder_comes_back(base: Path, tmp_path: Path, head: type[BertWithHead
 
 
 def test_no_random_number_is_drawn_for_the_encoder_of_a_folder(base: Path) -> None:
-    drawn, loaded = BertModel.from_pretrained(base), BertModel.from_pretrained(base, draw=False)
+    drawn, loaded = BertModel.from_pretrained(base), BertModel.from_pretrained(base, initialize=False)
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in drawn.state_dict().items())
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    BertModel.from_pretrained(base, draw=False)
+    BertModel.from_pretrained(base, initialize=False)
     assert torch.equal(torch.get_rng_state(), before)
     BertModel.from_pretrained(base)  # a head that is made next depends on this
     assert not torch.equal(torch.get_rng_state(), before)
