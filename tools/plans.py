@@ -36,19 +36,20 @@ def write_plans(source: Path) -> None:
     """Write the page for teachers, with its plans, to the same place below ``source``."""
     folder = source / PLANS.relative_to(ROOT)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "teaching.md").write_text(page_text(PLANS / "teaching.md"), encoding="utf-8")
+    text = (PLANS / "teaching.md").read_text(encoding="utf-8")
+    (folder / "teaching.md").write_text(with_plans(text), encoding="utf-8")
 
 
-def page_text(page: Path) -> str:
-    """Return the page with plans in place of the lines that name them."""
+def with_plans(text: str) -> str:
+    """Return the text of a page with plans in place of the lines that name them."""
 
     def filled(mark: re.Match[str]) -> str:
         if mark[3]:
             return projects()
-        plan = units(page.parent / mark[2])
+        plan = units(PLANS / mark[2])
         return table(plan) if mark[1] == "plan" else hours(plan)
 
-    return _MARK.sub(filled, page.read_text(encoding="utf-8"))
+    return _MARK.sub(filled, text)
 
 
 def units(path: Path) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from contents import chapters
 from deck_pages import headings
 from effort import hours as effort_hours
-from plans import PLANS, ROOT, hours, page_text, problems, projects, table, units
+from plans import PLANS, ROOT, hours, problems, projects, table, units, with_plans
 
 FILES = sorted(PLANS.glob("*.toml"))
 UNITS = [pytest.param(unit, id=f"{path.stem}-{n}") for path in FILES for n, unit in enumerate(units(path), start=1)]
@@ -50,7 +50,7 @@ def test_times_add_up() -> None:
 def test_the_page_has_every_plan_and_project() -> None:
     page = PLANS / "teaching.md"
     marks = page.read_text(encoding="utf-8")
-    text = page_text(page)
+    text = with_plans(marks)
     assert "<!--" not in text
     for path in FILES:
         assert f"plan of {path.name}" in marks

@@ -6,22 +6,26 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from browser import CHROMIUM, DRIVER, chromium
+from browser import observed
+from headless import installed
 from selenium import webdriver
+
+from d2lbert.errors import UserError
 
 
 @pytest.fixture(scope="module")
 def needs_chromium() -> None:
     """Where there is no Chromium, a test that asks for this is skipped, saying so."""
-    if not (CHROMIUM.is_file() and DRIVER.is_file()):
-        reason = f"needs Chromium and ChromeDriver ({CHROMIUM}, {DRIVER})"
+    try:
+        installed()
+    except UserError as error:
         if os.environ.get("D2LBERT_REQUIRE_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+            pytest.fail(str(error))
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
 def driver(needs_chromium: None) -> Iterator[webdriver.Chrome]:
     """A headless Chromium."""
-    with chromium() as browser:
+    with observed() as browser:
         yield browser

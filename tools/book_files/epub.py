@@ -16,7 +16,7 @@ from lxml import html as markup
 from pygments.formatters import HtmlFormatter
 
 from book_files.formulas import Formula, as_mathml
-from book_files.front import cover
+from book_files.front import cover, cover_text
 from book_files.pages import Book, Page
 
 _HERE = Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ def write_epub(book: Book, target: Path, root: Path) -> None:
     formulas = as_mathml([_formula(node) for page in book.pages for node in _formulas(page.tree)], root, target.parent)
     homes = _homes(book)
     files: dict[str, bytes] = {"book.css": _style(), _COVER: cover(book), **book.pictures}
-    picture = f'<section class="cover" epub:type="cover"><img src="{_COVER}" alt="{_cover_text(book)}"/></section>'
+    picture = f'<section class="cover" epub:type="cover"><img src="{_COVER}" alt="{cover_text(book)}"/></section>'
     files["cover.xhtml"] = _document(book, "Cover", picture)
     for number, (part, pages) in enumerate(book.parts()):
         if part:
@@ -127,10 +127,6 @@ def _document(book: Book, title: str, body: str) -> bytes:
 
 def _language(book: Book) -> str:
     return f'lang="{book.language}" xml:lang="{book.language}"'
-
-
-def _cover_text(book: Book) -> str:
-    return html.escape(f"Cover: {book.title}, by {book.author}", quote=True)
 
 
 def _navigation(book: Book, homes: dict[str, str]) -> str:

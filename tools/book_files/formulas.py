@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from headless import chromium
 from lxml import etree
 
-from book_files.chromium import chromium
 from d2lbert.errors import UserError
 
 _BATCH = 400  # formulas that the browser gets at a time
@@ -40,7 +40,7 @@ def as_mathml(formulas: list[Formula], root: Path, folder: Path) -> dict[Formula
         encoding="utf-8",
     )
     made: list[str] = []
-    with chromium() as window:
+    with chromium(files=True) as window:
         window.get(page.resolve().as_uri())
         for start in range(0, len(wanted), _BATCH):
             made += window.execute_async_script(_CONVERT, wanted[start : start + _BATCH])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,11 @@ def cover(book: Book) -> bytes:
     figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, facecolor=_BACK)
     plt.close(figure)
     return stream.getvalue()
+
+
+def cover_text(book: Book) -> str:
+    """Return the alternative text of the cover, as an attribute of HTML has it."""
+    return html.escape(f"Cover: {book.title}, by {book.author}", quote=True)
 
 
 def about(book: Book) -> str:

@@ -15,8 +15,7 @@ import yaml
 from addresses import Addresses, read_addresses
 from deck_pages import page_text
 from notebook_page import toy_boxes
-from plans import PLANS
-from plans import page_text as lesson_plans
+from plans import with_plans
 from portable import Page as Resolving
 from portable import portable, resolve
 from publish_notebooks import check_copies
@@ -166,9 +165,7 @@ class _Writer:
         return known
 
     def _text(self, path: Path) -> str:
-        source = self._root / path
-        filled = lesson_plans(source) if source.parent.name == PLANS.name else page_text(source)
-        text = self._without_demos(filled, path).replace(MARK, "")
+        text = self._without_demos(with_plans(page_text(self._root / path)), path).replace(MARK, "")
         text = text.replace('href="../../', f'href="{self._book.addresses.site}')  # what the site alone has
         self._cited |= _cited(text)
         return markdown_html(resolve(text, Resolving(path, path.stem, self._addresses, self._works, {})))

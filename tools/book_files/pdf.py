@@ -17,12 +17,12 @@ from pathlib import Path
 
 import matplotlib
 import pikepdf
+from headless import chromium, printed
 from lxml import html as markup
 from pygments.formatters import HtmlFormatter
 from selenium import webdriver
 
-from book_files.chromium import chromium, printed
-from book_files.front import cover
+from book_files.front import cover, cover_text
 from book_files.pages import Book, Page
 from d2lbert.errors import UserError
 
@@ -33,6 +33,7 @@ _FONTS = [
     *(f"STIXGeneral{style}.ttf" for style in ("", "Bol", "Italic", "BolIta")),
     *(f"DejaVuSansMono{style}.ttf" for style in ("", "-Bold", "-Oblique")),
 ]
+_PATIENCE = 1500  # seconds: the whole book is one page
 _PIXELS = 96 / 25.4  # of a browser, in a millimetre
 _SETTINGS = {
     "loader": {"load": ["input/tex", "output/chtml"]},
@@ -70,7 +71,7 @@ def write_pdf(book: Book, target: Path, folder: Path, root: Path, paper: str = "
         UserError: there is no Chromium, a formula cannot be read, or something is wider than the paper.
     """
     page = write_page(book, folder, root, paper)
-    with chromium() as window:
+    with chromium(files=True, seconds=_PATIENCE) as window:
         open_page(window, page)
         problems = fit(window)
         if problems:
@@ -144,12 +145,8 @@ def _whole_page(book: Book, paper: str) -> str:
 <link rel="stylesheet" href="print.css"><style>{"".join(styles)}</style>
 <script>window.MathJax = {json.dumps(_SETTINGS)};</script><script src="mathjax/startup.js"></script></head>
 <body class="book">
-<section class="cover" style="page: cover"><img src="images/cover.png" alt="{_cover_text(book)}"></section>
+<section class="cover" style="page: cover"><img src="images/cover.png" alt="{cover_text(book)}"></section>
 {"".join(sections)}</body></html>"""
-
-
-def _cover_text(book: Book) -> str:
-    return html.escape(f"Cover: {book.title}, by {book.author}", quote=True)
 
 
 def _paper(paper: str) -> str:

@@ -1,4 +1,4 @@
-"""A headless Chromium that can reach this machine alone, and what it finds wrong with a page."""
+"""What a headless Chromium that can reach this machine alone finds wrong with a page."""
 
 from __future__ import annotations
 
@@ -6,30 +6,14 @@ import contextlib
 import functools
 import http.server
 import json
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from headless import chromium
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 PHONE, DESKTOP = (380, 800), (1300, 900)
-_FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    # Whatever is not on this machine does not exist: a page that needs it fails here as it would offline.
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-]
 _WAIT_FOR_MATHEMATICS = """
 const done = arguments[0];
 if (window.MathJax && MathJax.startup && MathJax.startup.promise) { MathJax.startup.promise.then(() => done(true)); }
@@ -94,22 +78,12 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[webdriver.Chrome]:
-    """Start a browser with an empty profile."""
-    with tempfile.TemporaryDirectory() as profile:
-        options = Options()
-        options.binary_location = str(CHROMIUM)
-        for flag in [*_FLAGS, f"--user-data-dir={profile}"]:
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-        driver.set_script_timeout(240)
+def observed() -> Iterator[webdriver.Chrome]:
+    """Start a browser whose logs are kept."""
+    with chromium(logs=True) as driver:
         # Another window may have the focus; events of focus come all the same.
         driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
-        try:
-            yield driver
-        finally:
-            driver.quit()
+        yield driver
 
 
 def inspect(driver: webdriver.Chrome, address: str) -> list[str]:

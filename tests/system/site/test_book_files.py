@@ -15,10 +15,10 @@ from typing import Any
 import nbformat
 import pikepdf
 import pytest
-from book_files.chromium import chromium
 from book_files.epub import write_epub
 from book_files.pages import Book, read_book
 from book_files.pdf import fit, open_page, write_page, write_pdf
+from headless import chromium
 from lxml import etree
 from pypdf import PdfReader
 from run_notebook import execute
@@ -181,7 +181,7 @@ def test_what_is_wider_than_the_paper_is_told_or_gets_smaller(book: Book, folder
         open_page(window, page)
         return fit(window)
 
-    with chromium() as window:
+    with chromium(files=True) as window:
         assert problems(window, narrow) == []
         assert window.execute_script(_UNDRAWN) == 0
         assert "breaks" in window.execute_script("return document.getElementById('narrow').className")
