@@ -22,7 +22,10 @@ from d2lbert.zoo.folders import encoder_folder, locate
 # Folder of the site -> its models, and the format.
 MODELS = {
     "tiny": ({"tiny": "d2lbert-tiny"}, "onnx-web"),
-    "minilm": ({"sentiment": "minilm-sst2", "entities": "minilm-wnut17"}, "onnx-web-int8"),
+    "minilm": (
+        {"sentiment": "minilm-sst2", "entities": "minilm-wnut17", "answers": "minilm-squad"},
+        "onnx-web-int8",
+    ),
 }
 _SECTION = re.compile(r'<section aria-labelledby="\w+-title">\s*<h2[^>]*>(.+?)</h2>(.+?)</section>', flags=re.DOTALL)
 _MARK = re.compile(r"^<!-- demo: (\w+) -->$", flags=re.MULTILINE)

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from benchmarks.command_line import add_precision, add_runs, command_line
 from benchmarks.finetuning.question_answering import without_dropout
 from benchmarks.plans import PLANS, Plan, read
-from benchmarks.questions import read_parts
+from benchmarks.questions import DATA_SETS, read_parts
 from benchmarks.record import Record, kept
 from d2lbert import get_model, notebook
 from d2lbert.config.adapters import AdapterConfig
@@ -112,7 +112,8 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "finetuning/adapters")
     options = parser.parse_args()
-    record = Record("finetuning/adapters", ["torch", "d2lbert", "scikit-learn", "scipy"], [0], data_sets=options.sets)
+    names = [one for name in options.sets for one in (DATA_SETS if name == SQUAD else (name,))]
+    record = Record("finetuning/adapters", ["torch", "d2lbert", "scikit-learn", "scipy"], [0], data_sets=names)
     sets: dict[str, Any] = {}
     for name in options.sets:
         sets[name] = kept_or_train(name, options)

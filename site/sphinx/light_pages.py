@@ -3,6 +3,7 @@
 * Font Awesome comes as a script of 1.5 MB and as fonts and a style with 2,000 icons; the script goes, the others keep
   what is used.
 * MathJax (760 KB) stays on pages with formulas.
+* Scripts wait until the page is read, so that its text is there sooner.
 * Pictures inside a page become files, which a browser loads when they come into view.
 * Roles that screen readers no longer know are replaced, and so is the list in a long signature, which has no terms and
   is no list for them.
@@ -24,7 +25,10 @@ from sphinx.application import Sphinx
 
 _LINE = '<span class="sig-line">'
 _FONT_AWESOME = re.compile(r"<script[^>]*/fontawesome/[^>]*></script>\s*|<link[^>]*preload[^>]*/fontawesome/[^>]*>\s*")
-_MATHJAX = re.compile(r"<script[^>]*mathjax/startup\.js[^>]*></script>\s*|<script>window\.MathJax = [^<]*</script>\s*")
+_MATHJAX = re.compile(r"<script[^>]*/formulas\.js[^>]*></script>\s*|<script>window\.MathJax = [^<]*</script>\s*")
+_OPTIONS = re.compile(r'<script src="[^"]*/documentation_options\.js[^"]*"></script>')
+_BLOCKING = re.compile(r'<script (?=[^>]*\bsrc="[^"]*(?:_static/|searchindex))(?![^>]*\b(?:defer|type)\b)')
+_PRELOADED = re.compile(r'<link rel="preload" as="script"[^>]*>\s*')
 _FORMULA = re.compile(r'class="[^"]*\bmath\b|\\\(|\\\[|\$\$')
 _PICTURE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')
 _PARAMETERS = re.compile(r"<dl>\s*((?:<dd><em class=\"sig-param\">(?:(?!</?dl>).)*?</dd>\s*)+)</dl>", re.DOTALL)
@@ -42,6 +46,16 @@ def without_unused_scripts(page: str) -> str:
         page = _MATHJAX.sub("", page)
     page = _PARAMETERS.sub(lambda found: found[1].replace("<dd>", _LINE).replace("</dd>", "</span>"), page)
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def with_patient_scripts(page: str, options: str) -> str:
+    """Return a page that is shown before its scripts come; they run in the same order as before.
+
+    Args:
+        options: the script ``documentation_options.js``, which others inside the page need at once: it becomes a part.
+    """
+    page = _OPTIONS.sub(lambda _: f"<script>{options.strip()}</script>", page)
+    return _BLOCKING.sub("<script defer ", _PRELOADED.sub("", page))
 
 
 def with_picture_files(page: str, folder: Path, address: str) -> str:
@@ -97,8 +111,9 @@ def shrink_fonts(folder: Path, icons: set[int]) -> None:
 def lighten(out: Path) -> None:
     """Make all pages of a built site lighter. Doing it again changes nothing."""
     pages = sorted(path for path in out.rglob("*.html") if "_static" not in path.relative_to(out).parts)
+    options = (out / "_static" / "documentation_options.js").read_text(encoding="utf-8")
     for path in pages:
-        page = without_unused_scripts(path.read_text(encoding="utf-8"))
+        page = with_patient_scripts(without_unused_scripts(path.read_text(encoding="utf-8")), options)
         pictures = out / "_images"
         page = with_picture_files(page, pictures, Path(os.path.relpath(pictures, path.parent)).as_posix())
         path.write_text(page, encoding="utf-8")

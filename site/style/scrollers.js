@@ -47,7 +47,7 @@
   }
 
   // Formulas are drawn after the page was read.
-  const drawn = () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(start);
+  const drawn = () => (window.bookFormulas ?? Promise.resolve()).then(start);
   if (document.readyState === "complete") drawn();
   else window.addEventListener("load", drawn);
 })();

@@ -11,9 +11,17 @@ from pathlib import Path
 import pydata_sphinx_theme
 import pytest
 from author_year import AuthorYearLabels, BookStyle
+from descriptions import described, meta_tags
+from docutils import nodes
 from fontTools.ttLib import TTFont
 from glossary_index import terms
-from light_pages import lighten, used_icons, with_picture_files, without_unused_scripts
+from light_pages import (
+    lighten,
+    used_icons,
+    with_patient_scripts,
+    with_picture_files,
+    without_unused_scripts,
+)
 from matplotlib import pyplot as plt
 from pybtex.database import parse_string
 from pybtex.style.sorting.author_year_title import SortingStyle
@@ -21,7 +29,7 @@ from pybtex.style.sorting.author_year_title import SortingStyle
 ICONS = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static/vendor/fontawesome"
 HEAD = (
     '<head><script>window.MathJax = {"a": 1}</script>'
-    '<script defer="defer" src="../_static/../mathjax/startup.js?v=1"></script>'
+    '<script defer="defer" src="../_static/formulas.js?v=1"></script>'
     '<link rel="preload" as="font" crossorigin href="../_static/vendor/fontawesome/6/webfonts/fa-solid-900.woff2" />'
     '<link href="../_static/vendor/fontawesome/6/css/all.min.css" rel="stylesheet" /></head>'
 )
@@ -55,8 +63,48 @@ def test_scripts_stay_where_they_are_used(body: str) -> None:
     assert "all.min.js" not in page
     assert "preload" not in page
     assert "all.min.css" in page
-    assert ("mathjax/startup.js" in page) == ("window.MathJax" in page) == ("math" in body)
+    assert ("formulas.js" in page) == ("window.MathJax" in page) == ("math" in body)
     assert 'role="listitem"' in page
+
+
+def test_scripts_wait_for_the_page_in_their_order() -> None:
+    scripts = (
+        '<link rel="preload" as="script" href="_static/b.js" />\n'
+        '<script src="_static/documentation_options.js?v=1"></script>'
+        '<script src="_static/a.js"></script><script>OPTIONS.x = 1;</script>'
+        '<script data-b="c" src="_static/b.js"></script>'
+        '<script defer="defer" src="_static/c.js"></script><script type="module" src="_static/d.js"></script>'
+        '<script src="searchindex.js"></script><script src="elsewhere.js"></script>'
+    )
+    page = with_patient_scripts(scripts, "const OPTIONS = {};\n")
+    assert page == (
+        "<script>const OPTIONS = {};</script>"
+        '<script defer src="_static/a.js"></script><script>OPTIONS.x = 1;</script>'
+        '<script defer data-b="c" src="_static/b.js"></script>'
+        '<script defer="defer" src="_static/c.js"></script><script type="module" src="_static/d.js"></script>'
+        '<script defer src="searchindex.js"></script><script src="elsewhere.js"></script>'
+    )
+    assert with_patient_scripts(page, "const OPTIONS = {};\n") == page
+
+
+def paragraphs(*texts: str) -> nodes.section:
+    return nodes.section("", *(nodes.paragraph(text, text) for text in texts))
+
+
+def test_a_page_is_described_by_what_its_reader_will_be_able_to_do() -> None:
+    assert described(paragraphs("You need: a pen", "You will be able to write\na head.")) == "Write a head."
+    assert described(paragraphs("", "A page of\nnotation.", "More.")) == "A page of notation."
+    assert described(paragraphs()) == ""
+    long = described(paragraphs("many words, " * 40))
+    assert long.endswith("words …")
+    assert 140 < len(long) <= 160
+
+
+def test_what_stands_in_a_tag_is_escaped() -> None:
+    tags = meta_tags('A "B" & C', "<less>", "The book", "https://example.org/a.html")
+    assert '<meta name="description" content="&lt;less&gt;">' in tags
+    assert '<meta property="og:title" content="A &quot;B&quot; &amp; C">' in tags
+    assert '<meta property="og:url" content="https://example.org/a.html">' in tags
 
 
 def test_the_lines_of_a_long_signature_are_no_list() -> None:
@@ -84,6 +132,7 @@ def test_fonts_keep_the_icons_that_are_used_and_lightening_twice_changes_nothing
     folder = tmp_path / "_static" / "vendor" / "fontawesome" / version.name
     shutil.copytree(version, folder)
     (tmp_path / "_static" / "theme.css").write_text('.a::before{content:"\\f0f3"} .b::before{content:"\uf06a"}')
+    (tmp_path / "_static" / "documentation_options.js").write_text("const OPTIONS = {};")
     (tmp_path / "page.html").write_text(f'{HEAD}<article><i class="fa-solid fa-moon"></i></article>{SCRIPT}')
     lighten(tmp_path)
     style = (folder / "css" / "all.min.css").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 // The demonstrations, on their own page and in chapters. Everything but this file is downloaded after a button is pressed, each file once.
 
 const MODELS = new URL("../models/", import.meta.url); // whatever page shows the demonstration
-const FOLDERS = { gap: "tiny/", sentiment: "minilm/", entities: "minilm/" };
+const FOLDERS = { gap: "tiny/", sentiment: "minilm/", entities: "minilm/", answers: "minilm/" };
 const opened = new Map(); // folder -> a promise of its model
 let runtime = null;
 let report = () => {}; // told of every part of a download; the form whose button was pressed last shows it
@@ -67,6 +67,11 @@ const show = {
     const rows = entities.map((one) => [one.text, one.type, one.probability]);
     const said = entities.map((one) => `${one.text} (${one.type})`).join(", ");
     return [`Found: ${said}.`, [table("Names", ["Words", "Kind", "Probability"], rows)]];
+  },
+  async answers(model, { question, text }) {
+    const { answer, nBest } = await model.answer("answers", question, text);
+    const rows = nBest.map((one) => [one.answer, one.probability]);
+    return [`The answer: ${answer}`, [table("The likeliest answers", ["Words of the text", "Probability"], rows)]];
   },
 };
 

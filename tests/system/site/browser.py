@@ -16,7 +16,8 @@ from selenium import webdriver
 PHONE, DESKTOP = (380, 800), (1300, 900)
 _WAIT_FOR_MATHEMATICS = """
 const done = arguments[0];
-if (window.MathJax && MathJax.startup && MathJax.startup.promise) { MathJax.startup.promise.then(() => done(true)); }
+const drawn = window.bookFormulas ?? window.MathJax?.startup?.promise;
+if (drawn) { drawn.then(() => done(true)); }
 else { done(false); }
 """
 # Pictures come when they are near the window: here all of them are wanted.

@@ -65,14 +65,18 @@ def show(driver: webdriver.Chrome, address: str, size: tuple[int, int], theme: s
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     driver.get(address)
     driver.execute_async_script(
-        "const done = arguments[0];"
-        "(window.MathJax?.startup?.promise ?? Promise.resolve()).then(() => setTimeout(done, 100))"
+        "const done = arguments[0];(window.bookFormulas ?? Promise.resolve()).then(() => setTimeout(done, 100))"
     )
     # A colour that is on its way to another has no contrast to speak of.
     driver.execute_script(
         "document.head.append(Object.assign(document.createElement('style'), "
         "{textContent: '* { transition: none !important; animation: none !important; }'}))"
     )
+    put_on(driver, theme)
+
+
+def put_on(driver: webdriver.Chrome, theme: str) -> None:
+    """Show the page that is open in a theme."""
     driver.execute_script(f"document.documentElement.dataset.theme = document.documentElement.dataset.mode = '{theme}'")
 
 

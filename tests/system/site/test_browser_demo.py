@@ -18,8 +18,10 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from d2lbert import get_model
 from d2lbert.data import Sentence
+from d2lbert.data.facts import TALKS
 from d2lbert.deploy.exported import load_trained
 from d2lbert.tasks.classification import Classification
+from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.torch.masked_words import fill_masks
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.training.evaluation import predict
@@ -48,7 +50,7 @@ const [folder, method, name, texts, done] = arguments;
   globalThis.ort ??= await loadRuntime(new URL("../onnxruntime/", location));
   const model = await Model.open(folder, ort);
   const found = [];
-  for (const text of texts) found.push(await model[method](name, text));
+  for (const text of texts) found.push(await model[method](name, ...[text].flat()));
   return JSON.stringify(found.map(({ attentions, ...rest }) => rest));
 })().then(done, (error) => done(`failed: ${error}`));
 """
@@ -122,6 +124,8 @@ def test_nothing_comes_before_a_click_and_nothing_from_elsewhere(
     assert stated - manifest == download_sizes(extra)["sentiment"] - loaded_before
     assert press(driver, "entities").startswith("Found: ")
     assert [url.removeprefix(address) for url in requested(driver)] == ["/models/minilm/entities.safetensors"]
+    assert press(driver, "answers") == "The answer: Seattle"
+    assert [url.removeprefix(address) for url in requested(driver)] == ["/models/minilm/answers.safetensors"]
     said = driver.find_element(By.CSS_SELECTOR, "form[data-demo=sentiment] [role=status]").text
     assert said.startswith("The review is ")  # not the progress of the other task's download
 
@@ -144,7 +148,7 @@ def test_the_gap_is_filled_and_attention_is_shown(driver: webdriver.Chrome, addr
 
 def test_a_chapter_has_the_demonstration_that_it_asks_for(driver: webdriver.Chrome, address: str, extra: Path) -> None:
     demos = demonstrations(extra / "browser" / "index.html")
-    assert set(demos) == {"gap", "sentiment", "entities"}
+    assert set(demos) == {"gap", "sentiment", "entities", "answers"}
     (extra / "chapters" / "bert").mkdir(parents=True)
     made = MarkdownIt().render(fill_demos("Before.\n\n<!-- demo: gap -->\n\nAfter.", demos, "../../"))
     head = '<title>BERT</title><link rel="icon" href="data:,">'
@@ -177,3 +181,12 @@ def test_twenty_reviews_have_the_labels_of_python(driver: webdriver.Chrome, addr
     assert len(found) == 20
     assert [one["label"] for one in found] == [one["label"] for one in right]
     assert {one["label"] for one in found} == {"negative", "positive"}
+
+
+def test_the_talks_questions_have_the_answers_of_python(driver: webdriver.Chrome, address: str) -> None:
+    asked = [[one.question, one.context] for one in TALKS]
+    found = in_chromium(driver, address, "../models/minilm/", "answer", "answers", asked)
+    model, tokenizer = load_trained("minilm-squad")
+    right = predict(model, QuestionAnswering(), tokenizer, TALKS, 256)
+    assert len(found) == len(TALKS) >= 5
+    assert [one["answer"] for one in found] == [one["answer"] for one in right]

@@ -17,7 +17,7 @@ from addresses import read_addresses
 from browser import DESKTOP, PHONE, inspect, served
 from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
-from reading import SIZES, THEMES, icons, serious, show, too_wide, transferred, unreachable
+from reading import SIZES, THEMES, icons, put_on, serious, show, too_wide, transferred, unreachable
 from reference_areas import public_names
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -98,13 +98,15 @@ def test_every_page_is_light_fits_and_can_be_used_by_all(part: int, driver: webd
     with served(site) as address:
         for path in pages(site)[part::PARTS]:
             page = str(path.relative_to(site))
+            found: list[str] = []
             driver.get_log("performance")
-            show(driver, f"{address}/{page}", DESKTOP)
-            kilobytes = transferred(driver, site) / 1000
-            found = [f"{kilobytes:.0f} KB"] * (kilobytes >= 700) + too_wide(driver)
             for size in SIZES:
+                show(driver, f"{address}/{page}", size)
+                if size == DESKTOP:
+                    kilobytes = transferred(driver, site) / 1000
+                    found += [f"{kilobytes:.0f} KB"] * (kilobytes >= 700) + too_wide(driver)
                 for theme in THEMES:
-                    show(driver, f"{address}/{page}", size, theme)
+                    put_on(driver, theme)
                     found += [f"{size[0]} px, {theme}: {one}" for one in serious(driver) + unreachable(driver)]
             problems[page] = found
     assert not {page: found for page, found in problems.items() if found}
@@ -121,10 +123,33 @@ def test_every_icon_is_in_the_fonts(driver: webdriver.Chrome, site: Path) -> Non
 
 
 def test_formulas_alone_bring_mathjax_and_no_page_the_script_of_the_icons(site: Path) -> None:
-    with_mathjax = {path.name for path in pages(site) if "mathjax/startup.js" in path.read_text(encoding="utf-8")}
+    with_mathjax = {path.name for path in pages(site) if "/formulas.js" in path.read_text(encoding="utf-8")}
     assert "bert.html" in with_mathjax
     assert not {"index.html", "references.html", "search.html"} & with_mathjax
     assert not list(site.glob("_static/vendor/fontawesome/*/js/*.js"))
+
+
+def test_formulas_are_drawn_after_the_text_can_be_read(driver: webdriver.Chrome, site: Path) -> None:
+    with served(site) as address:
+        show(driver, f"{address}/chapters/bert/bert.html", DESKTOP)
+    painted, asked, drawn, formulas = driver.execute_script(
+        "const asked = performance.getEntriesByType('resource').find(({name}) => name.endsWith('mathjax/startup.js'));"
+        "return [performance.getEntriesByName('first-contentful-paint')[0].startTime, asked.startTime,"
+        "document.querySelectorAll('.math mjx-container').length, document.querySelectorAll('.math').length]"
+    )
+    assert painted <= asked
+    assert drawn == formulas > 20
+
+
+def test_every_page_says_what_it_is_about(site: Path) -> None:
+    described = re.compile(r'<meta name="description" content="([^"]{20,})">')
+    found = {path: described.findall(path.read_text(encoding="utf-8")) for path in site.glob("chapters/*/*.html")}
+    assert len(found) > 40
+    assert not {path: texts for path, texts in found.items() if len(texts) != 1}
+    assert len({texts[0] for texts in found.values()}) == len(found)
+    listed = (site / "sitemap.xml").read_text(encoding="utf-8")
+    for path in found:
+        assert f"/{path.relative_to(site).as_posix()}</loc>" in listed
 
 
 def test_citations_read_alike_in_the_text_and_in_the_list(site: Path) -> None:
