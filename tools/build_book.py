@@ -22,6 +22,7 @@ from book_files.offer import offer
 from browser_demo import demonstrations, fill_demos, write_demo
 from contents import chapters
 from deck_pages import write_pages
+from errata import write_errata
 from notebook_page import make_page
 from plans import write_plans
 from publish_notebooks import publish
@@ -93,6 +94,7 @@ def _lay_out(source: Path, runs: list[Run]) -> None:
         shutil.copy2(page, source / page.relative_to(ROOT))
     write_pages(source)
     write_plans(source)
+    write_errata(source)
     write_reference(source)
     write_demo(ROOT, source / "site" / "extra", BUILD / "models")
     demos = demonstrations(source / "site" / "extra" / "browser" / "index.html")

@@ -13,6 +13,8 @@ from selenium import webdriver
 AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.10.3, MPL-2.0, unchanged
 THEMES = ("light", "dark")
 SIZES = (DESKTOP, PHONE)
+# A page without a fault.
+GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><p>Hello</p></article></html>'
 _RUN_AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations
