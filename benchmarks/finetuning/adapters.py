@@ -2,7 +2,7 @@
 
 The splits are those of full fine-tuning (``benchmarks/plans.py``, ``benchmarks/questions.py``): training examples that
 are set aside choose the epoch, and what is reported was not looked at before. Rank, alpha and learning rate are the
-same for all sets and were not tuned; epochs are fewer than full fine-tuning had. Each adapter is written in float16,
+same for all sets and were not tuned; epochs are at most those of full fine-tuning. Each adapter is written in float16,
 loaded from its file, merged, and then scored. What is finished is kept: the same command goes on where it was stopped.
 
     python -m benchmarks.finetuning.adapters    # needs D2LBERT_DATA; an hour and a half on one core

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -94,19 +95,20 @@ def beside_torch(name: str, values: Sequence[float]) -> dict[str, Any]:
     """Return the scores of both editions.
 
     Returns:
-        the score's name; means, deviations and values; the difference of the means, and in ``spreads`` how many of
-        PyTorch's standard deviations over its seeds that is.
+        the score's name; means, deviations and values; the difference of the means, and in ``error`` the standard error
+        of that difference over seeds. A single seed is taken to vary as PyTorch's do.
     """
     key = score_of(name)
     stored = json.loads((ROOT / "results" / "finetuning" / f"{name}.json").read_text(encoding="utf-8"))["metrics"]
     torch = (stored["xquad"] if name == QUESTIONS else stored)[key]
     difference = statistics.mean(values) - torch["mean"]
+    deviation = statistics.stdev(values) if len(values) > 1 else torch["std"]
     return {
         "score": key,
         "mxnet": spread(values),
         "torch": torch,
         "difference": difference,
-        "spreads": difference / torch["std"],
+        "error": math.hypot(deviation / math.sqrt(len(values)), torch["std"] / math.sqrt(torch["n"])),
     }
 
 

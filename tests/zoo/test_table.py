@@ -45,7 +45,7 @@ PROMISED = {
     "bert_mini": ["book_corpus_wiki_en_uncased"],
     "bert_small": ["book_corpus_wiki_en_uncased"],
     "bert_medium": ["book_corpus_wiki_en_uncased"],
-    "minilm": ["", "mrpc", "sick", "sst2", "stsb_en", "wnut17"],
+    "minilm": ["", "mrpc", "sick", "squad", "sst2", "stsb_en", "wnut17"],
     "elmo-small": [""],
     "transformer-en-de": [""],
     "seq2seq-en-de": [""],
