@@ -21,6 +21,7 @@ NOT_MEASURED = {
     "finetuning/mxnet": "takes two hours of an idle core; tried with 64 examples of each part",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
+    "site/lighthouse": "needs a built site, npm and a quiet machine",
     "translation/multi30k_fr": "takes hours; tried with few steps",
 }
 # Results of a comparison that lack what the others have, and why.

@@ -19,6 +19,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from d2lbert import get_model
 from d2lbert.data import Sentence
 from d2lbert.data.facts import TALKS
+from d2lbert.deploy.browser.export import export_for_browser
 from d2lbert.deploy.exported import load_trained
 from d2lbert.tasks.classification import Classification
 from d2lbert.tasks.question_answering import QuestionAnswering
@@ -124,7 +125,7 @@ def test_nothing_comes_before_a_click_and_nothing_from_elsewhere(
     assert stated - manifest == download_sizes(extra)["sentiment"] - loaded_before
     assert press(driver, "entities").startswith("Found: ")
     assert [url.removeprefix(address) for url in requested(driver)] == ["/models/minilm/entities.safetensors"]
-    assert press(driver, "answers") == "The answer: Seattle"
+    assert press(driver, "answers") in ("The answer: Seattle", "The answer: in Seattle")  # as good as equally probable
     assert [url.removeprefix(address) for url in requested(driver)] == ["/models/minilm/answers.safetensors"]
     said = driver.find_element(By.CSS_SELECTOR, "form[data-demo=sentiment] [role=status]").text
     assert said.startswith("The review is ")  # not the progress of the other task's download
@@ -183,10 +184,20 @@ def test_twenty_reviews_have_the_labels_of_python(driver: webdriver.Chrome, addr
     assert {one["label"] for one in found} == {"negative", "positive"}
 
 
-def test_the_talks_questions_have_the_answers_of_python(driver: webdriver.Chrome, address: str) -> None:
+def test_the_questions_of_the_talks_have_the_answers_of_python(
+    driver: webdriver.Chrome, address: str, extra: Path
+) -> None:
+    """In 32 bits with the same probabilities; in 8, where nearly equal answers may change places, one of the best."""
+    export_for_browser({"answers": "minilm-squad"}, extra / "models" / "exact")
     asked = [[one.question, one.context] for one in TALKS]
-    found = in_chromium(driver, address, "../models/minilm/", "answer", "answers", asked)
     model, tokenizer = load_trained("minilm-squad")
     right = predict(model, QuestionAnswering(), tokenizer, TALKS, 256)
-    assert len(found) == len(TALKS) >= 5
-    assert [one["answer"] for one in found] == [one["answer"] for one in right]
+    exact = in_chromium(driver, address, "../models/exact/", "answer", "answers", asked)
+    assert len(exact) == len(right) >= 5
+    for ours, theirs in zip(right, exact, strict=True):
+        assert ours["answer"] == theirs["answer"]
+        assert ours["probability"] == pytest.approx(theirs["probability"], abs=1e-3)
+    for ours, theirs in zip(
+        right, in_chromium(driver, address, "../models/minilm/", "answer", "answers", asked), strict=True
+    ):
+        assert theirs["answer"] in [one["answer"] for one in ours["n_best"]]
