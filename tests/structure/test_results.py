@@ -18,7 +18,6 @@ NOT_MEASURED = {
     "compression/pruning_retrained": "takes an hour or more of a core; tried with few examples",
     "compression/sharing_blocks": "takes half an hour of an idle core; tried with few steps",
     "cost/memory": "takes half an hour of a core; tried with small sizes",
-    "finetuning/mxnet": "takes two hours of an idle core; tried with 64 examples of each part",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
     "site/lighthouse": "needs a built site, npm and a quiet machine",
