@@ -111,7 +111,8 @@ def shrink_fonts(folder: Path, icons: set[int]) -> None:
 def lighten(out: Path) -> None:
     """Make all pages of a built site lighter. Doing it again changes nothing."""
     pages = sorted(path for path in out.rglob("*.html") if "_static" not in path.relative_to(out).parts)
-    options = (out / "_static" / "documentation_options.js").read_text(encoding="utf-8")
+    path = out / "_static" / "documentation_options.js"
+    options = path.read_text(encoding="utf-8") if path.is_file() else ""  # slides by themselves have no such script
     for path in pages:
         page = with_patient_scripts(without_unused_scripts(path.read_text(encoding="utf-8")), options)
         pictures = out / "_images"
