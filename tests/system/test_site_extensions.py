@@ -162,3 +162,10 @@ def test_the_terms_of_the_glossary_belong_to_the_sections_that_explain_them(root
     }
     assert ("head of a model", "mathematics") in found["chapters/finetuning/classification"]
     assert all((root / f"{document}.ipynb").is_file() for document in found)
+
+
+def test_a_folder_without_the_options_is_made_lighter_too(tmp_path: Path) -> None:
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "deck.html").write_text('<script src="_static/a.js"></script><article></article>')
+    lighten(tmp_path)
+    assert (tmp_path / "deck.html").read_text() == '<script defer src="_static/a.js"></script><article></article>'
