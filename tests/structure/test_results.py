@@ -20,7 +20,6 @@ NOT_MEASURED = {
     "cost/memory": "takes half an hour of a core; tried with small sizes",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
-    "site/lighthouse": "needs a built site, npm and a quiet machine",
     "translation/multi30k_fr": "takes hours; tried with few steps",
 }
 # Results of a comparison that lack what the others have, and why.
