@@ -1,4 +1,4 @@
-"""A corpus prepared on Ray Data: two local workers write the bytes that one process writes."""
+"""A corpus prepared on Ray Data: local workers, however many, write the bytes that one process writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytest.importorskip("ray", reason="needs ray: pip install 'ray[data]'")
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
     """Ray, started once as ``prepare_on_ray`` starts it: that takes longer than the work."""
-    with running_ray(2):
+    with running_ray(4):
         yield
 
 
@@ -41,16 +41,19 @@ def tokenizer(files: list[Path]) -> WordPiece:
     return learn_vocabulary(files, 900)
 
 
-def test_two_workers_write_the_bytes_of_one_process(files: list[Path], tokenizer: WordPiece, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [2, 4])
+def test_any_number_of_workers_writes_the_bytes_of_one_process(
+    files: list[Path], tokenizer: WordPiece, tmp_path: Path, workers: int
+) -> None:
     settings = Preparation(dev_share=0.2, shard_characters=20_000)
     local = prepare(files, tmp_path / "one", tokenizer, settings)
-    distributed = prepare_on_ray(files, tmp_path / "two", tokenizer, settings, workers=2)
+    distributed = prepare_on_ray(files, tmp_path / "shared", tokenizer, settings, workers)
     assert distributed.digest() == local.digest()
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) > 20
-    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "shared").iterdir())
     for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "shared" / name).read_bytes(), name
 
 
 def test_a_file_that_cannot_be_read_is_one_line(files: list[Path], tokenizer: WordPiece, tmp_path: Path) -> None:
