@@ -51,6 +51,12 @@ class Product(NamedTuple):
         *batch, rows, inner = self.one
         return 2 * rows * inner * self.other[-1] * (batch[0] if batch else 1)
 
+    def seconds(self, rounds: int = 7) -> float:
+        """Return the median time of the product alone, its two sides lying as they were noted."""
+        one = _lying(self.one, self.one_strides)
+        other = _lying(self.other, self.other_strides)
+        return median_time(lambda: one @ other, rounds)
+
 
 class Products(TorchDispatchMode):
     """Notes the matrix products that PyTorch runs while it is on, forward and backward.
@@ -82,16 +88,21 @@ class Products(TorchDispatchMode):
         self._note(one, keys.flatten(0, -3).contiguous().mT, times=products)
 
 
-def seconds_of(product: Product, rounds: int = 7) -> float:
-    """Return the median time of a matrix product, its two sides lying as they were noted."""
-    one = _lying(product.one, product.one_strides)
-    other = _lying(product.other, product.other_strides)
+def median_time(work: Callable[[], Any], rounds: int) -> float:
+    """Return the median of some measurements, in seconds."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
-        one @ other
+        work()
         times.append(time.perf_counter() - began)
     return statistics.median(times)
+
+
+def products_of(step: Callable[[], Any]) -> Counter[Product]:
+    """Return the matrix products that one step runs in PyTorch."""
+    with Products() as noted:
+        step()
+    return noted.found
 
 
 def _lying(shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
@@ -99,21 +110,16 @@ def _lying(shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
     return torch.randn(last + 1).as_strided(shape, strides)
 
 
-def rate_of(products: Iterable[Product]) -> float:
+def rate_of(products: Iterable[Any]) -> float:
     """Return the operations a second of the fastest of these products: the peak of this machine for them."""
-    return max(product.operations / seconds_of(product) for product in products)
+    return max(product.operations / product.seconds() for product in products)
 
 
 def bandwidth(bytes: int = 1 << 28) -> float:
     """Return how many bytes a second memory gives and takes while an array that no cache holds is copied."""
     source, target = torch.ones(bytes // 4), torch.empty(bytes // 4)
     target.copy_(source)
-    times = []
-    for _ in range(5):
-        began = time.perf_counter()
-        target.copy_(source)
-        times.append(time.perf_counter() - began)
-    return 2 * bytes / statistics.median(times)
+    return 2 * bytes / median_time(lambda: target.copy_(source), rounds=5)
 
 
 def encoder_operations(config: Any, texts: Iterable[tuple[int, float]]) -> int:

@@ -1,11 +1,10 @@
 """One block for all layers: does a model that uses it four times learn more than one that uses it once?
 
-A GPT of d2lbert-tiny's width learns to name the next token, all with the same texts in the same order: with four blocks,
-with one block that is used four times, and with one block that is used once. The second has the parameters of the third
-and the computations of the first. A GPT, and no BERT: it is asked for every token, and not for 15 of 100, so it learns
-in half an hour what a BERT of this size learns in a day. Loss and accuracy in held-out documents, for each seed, and
-beside them the loss of one who knows only how frequent each piece is. What is finished is kept: the same command goes
-on where it was stopped.
+A GPT of d2lbert-tiny's width learns to name the next token, all with the same texts in the same order: with four
+blocks, with one block that is used four times, and with one block that is used once. The second has the parameters of
+the third and the computations of the first. A GPT, and no BERT: it is asked for every token, and not for 15 of 100, so
+it learns more in the same time. Loss and accuracy in held-out documents, for each seed, and beside them the loss of one
+who knows only how frequent each piece is. What is finished is kept: the same command goes on where it was stopped.
 
     OMP_NUM_THREADS=1 python -m benchmarks.compression.sharing_blocks    # needs D2LBERT_DATA; an hour on one core
     python -m benchmarks.compression.sharing_blocks --steps 5 --seeds 0 --runs FOLDER --result compression/trial

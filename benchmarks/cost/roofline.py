@@ -13,6 +13,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,9 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.command_line import command_line
-from benchmarks.operations import OTHER, Products, bandwidth, encoder_operations, parts_of, rate_of, seconds_of
+from benchmarks.int8_sides import graph_file, in_onnx_runtime, int8_file
+from benchmarks.integer_operations import profile
+from benchmarks.operations import OTHER, bandwidth, encoder_operations, parts_of, products_of, rate_of
 from benchmarks.pretraining.step import full_batches, planned_batches, prepare_corpus
 from benchmarks.pretraining_sides import optimizer_of, our_loss
 from benchmarks.record import Record
@@ -30,6 +33,7 @@ from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.batching import Batch, pack
 from d2lbert.data.pretraining.batches import PretrainingBatch
+from d2lbert.deploy.graphs import COLUMNS, PACKED, arguments
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
@@ -39,6 +43,7 @@ from d2lbert.zoo import locate
 
 SENTENCES, PAIRS = 32, 8  # of a batch
 PREPARED, OPTIMIZED, REST = "layout of the batch", "clipping and optimizer", "Python and the rest"
+PRODUCTS, OUTPUT, WASTED = "matrix products", "products of the output layer", "products that no token needs"
 
 
 class Work(NamedTuple):
@@ -49,16 +54,22 @@ class Work(NamedTuple):
         compute: forward, and in training backward.
         update: clips and takes the step of the optimizer; nothing in inference.
         operations: that the real tokens need.
+        output: those of them that the output layer needs.
         tokens: real ones.
         positions: of the rows, padding included.
+        products: of a step, how often it runs each matrix product.
+        parts: of a step, the seconds of each kind of operation.
     """
 
     prepare: Callable[[], Any]
     compute: Callable[[Any], Any]
     update: Callable[[], None]
     operations: int
+    output: int
     tokens: int
     positions: int
+    products: Callable[[Callable[[], Any]], Counter[Any]] = products_of
+    parts: Callable[[Callable[[], Any]], dict[str, float]] = parts_of
 
 
 def lengths_of(batch: Batch) -> list[int]:
@@ -83,8 +94,31 @@ def inference(name: str, encodings: list[Any]) -> Work:
         compute,
         lambda: None,
         encoder_operations(model.config, texts),
+        0,
         sum(length for length, _ in texts),
         pack(encodings).token_ids.size,
+    )
+
+
+def in_eight_bits(encodings: list[Any], folder: Path) -> Work:
+    """Return the logits of MiniLM for a batch of sentences, packed, with weights of 8 bits in ONNX Runtime."""
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertModel.from_pretrained("minilm"), ["negative", "positive"]).eval()
+    graph = int8_file(graph_file(model, folder, packed=True), "8 bits", reduce_range=False)
+    rows = to_tensors(pack(encodings))
+    inputs = {name: tensor.numpy() for name, tensor in arguments(rows, (*PACKED, COLUMNS)).items()}
+    texts = [(len(one.ids), 1) for one in encodings]
+    head = len(texts) * 2 * model.bert.config.hidden_size * 2
+    return Work(
+        lambda: pack(encodings),
+        in_onnx_runtime(graph, model),
+        lambda: None,
+        encoder_operations(model.bert.config, texts) + head,
+        head,
+        sum(length for length, _ in texts),
+        pack(encodings).token_ids.size,
+        lambda _: profile(graph, inputs).products,
+        lambda _: profile(graph, inputs).parts,
     )
 
 
@@ -112,6 +146,7 @@ def finetuning(encodings: list[Any]) -> Work:
         lambda rows: functional.cross_entropy(model(rows), labels).backward(),
         trained(model),
         3 * (encoder_operations(model.bert.config, texts) + head),
+        3 * head,
         sum(length for length, _ in texts),
         pack(encodings).token_ids.size,
     )
@@ -131,6 +166,7 @@ def pretraining(name: str, vocab_size: int, batch: PretrainingBatch) -> Work:
         lambda given: our_loss(model, given).backward(),
         trained(model),
         round(3 * (needed + head)),
+        3 * head,
         sum(lengths),
         batch.rows.mask.size,
     )
@@ -145,25 +181,23 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def measure(work: Work, turns: int) -> dict[str, Any]:
     """Return the shares of a kind of step."""
-    noted = Products()
-    with noted:
-        work.compute(work.prepare())
+    noted = work.products(lambda: work.compute(work.prepare()))
     work.update()
     laps: dict[str, list[float]] = {"step": [], "products": [], PREPARED: [], "computed": [], OPTIMIZED: []}
     for _ in range(turns):
         prepared, rows = timed(work.prepare)
         computed, _ = timed(lambda rows=rows: work.compute(rows))
         updated, _ = timed(work.update)
-        alone = sum(count * seconds_of(product, rounds=3) for product, count in noted.found.items())
+        alone = sum(count * product.seconds(rounds=3) for product, count in noted.items())
         for name, lap in zip(laps, (prepared + computed + updated, alone, prepared, computed, updated), strict=True):
             laps[name].append(lap)
-    parts = parts_of(lambda: work.compute(work.prepare()))
+    parts = work.parts(lambda: work.compute(work.prepare()))
     work.update()
     seconds = {name: statistics.median(times) for name, times in laps.items()}
     shares = [alone / step for alone, step in zip(laps["products"], laps["step"], strict=True)]
-    executed = sum(product.operations * count for product, count in noted.found.items())
-    peak = rate_of(noted.found)
-    kinds = {**parts, PREPARED: seconds[PREPARED], OPTIMIZED: seconds[OPTIMIZED]}
+    executed = sum(product.operations * count for product, count in noted.items())
+    peak = rate_of(noted)
+    kinds = {**divided(parts, work, executed), PREPARED: seconds[PREPARED], OPTIMIZED: seconds[OPTIMIZED]}
     kinds[REST] = max(seconds["computed"] - sum(parts.values()), 0.0)
     total = sum(kinds.values())
     return {
@@ -179,6 +213,14 @@ def measure(work: Work, turns: int) -> dict[str, Any]:
     }
 
 
+def divided(parts: dict[str, float], work: Work, executed: int) -> dict[str, float]:
+    """Return parts with the time of the products divided, by operations, into three."""
+    whole = parts[PRODUCTS]
+    shares = {OUTPUT: work.output / executed, WASTED: 1 - work.operations / executed}
+    told = {name: share * whole for name, share in shares.items()}
+    return {**parts, PRODUCTS: whole - sum(told.values()), **told}
+
+
 def main() -> None:
     """Measure all kinds of step and write ``results/cost/roofline.json``."""
     parser = command_line(__doc__)
@@ -190,24 +232,25 @@ def main() -> None:
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     sentences = tokenizer.encode_batch([one.text for one in data.load("sst2", "dev")[:SENTENCES]])
     vocab_size = len(tokenizer.vocab)
-    with tempfile.TemporaryDirectory() as folder:
-        shards = prepare_corpus(Path(folder), tokenizer)
+    metrics: dict[str, Any] = {"bytes_per_second": bandwidth(), "kinds": {}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shards = prepare_corpus(folder, tokenizer)
         (planned,) = planned_batches(shards, PAIRS, 1, short_share=1.0, packed=True)
         (full,) = full_batches(shards, tokenizer, PAIRS, 1)
-    kinds: dict[str, Callable[[], Work]] = {
-        "inference, base": lambda: inference("base", sentences),
-        "inference, MiniLM": lambda: inference("minilm", sentences),
-        "fine-tuning, MiniLM": lambda: finetuning(sentences),
-        "pretraining, base, full rows": lambda: pretraining("base", vocab_size, full),
-        "pretraining, base, pairs": lambda: pretraining("base", vocab_size, planned),
-        "pretraining, tiny, pairs": lambda: pretraining("tiny", vocab_size, planned),
-    }
-    metrics: dict[str, Any] = {"bytes_per_second": bandwidth(), "kinds": {}}
-    for name, make in kinds.items():
-        found = metrics["kinds"][name] = measure(make(), arguments.turns)
-        print(
-            f"{name}: {found['share_of_peak']:.2f} of the peak, products alone {found['products_alone']['median']:.2f}"
-        )
+        kinds: dict[str, Callable[[], Work]] = {
+            "inference, base": lambda: inference("base", sentences),
+            "inference, MiniLM": lambda: inference("minilm", sentences),
+            "inference, MiniLM, 8 bits": lambda: in_eight_bits(sentences, folder),
+            "fine-tuning, MiniLM": lambda: finetuning(sentences),
+            "pretraining, base, full rows": lambda: pretraining("base", vocab_size, full),
+            "pretraining, base, pairs": lambda: pretraining("base", vocab_size, planned),
+            "pretraining, tiny, pairs": lambda: pretraining("tiny", vocab_size, planned),
+        }
+        for kind, make in kinds.items():
+            found = metrics["kinds"][kind] = measure(make(), arguments.turns)
+            alone = found["products_alone"]["median"]
+            print(f"{kind}: {found['share_of_peak']:.2f} of the peak, products alone {alone:.2f}")
     record.write(metrics, threads=1, sentences=SENTENCES, pairs=PAIRS, other=OTHER)
 
 

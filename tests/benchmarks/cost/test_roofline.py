@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.cost.roofline import PREPARED, REST, Work, finetuning, inference, lengths_of, measure
+from benchmarks.cost.roofline import (
+    OUTPUT,
+    PREPARED,
+    REST,
+    WASTED,
+    Work,
+    finetuning,
+    in_eight_bits,
+    inference,
+    lengths_of,
+    measure,
+)
+from benchmarks.integer_operations import IntegerProduct
 from benchmarks.operations import Products, encoder_operations, parts_of, rate_of
 from d2lbert import get_model
 from d2lbert.config import BertConfig
@@ -17,7 +33,7 @@ from d2lbert.torch.runtime import to_tensors
 SIZES = BertConfig(vocab_size=30522, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64)
 
 
-def encodings(*texts: str) -> list[object]:
+def encodings(*texts: str) -> list[Any]:
     return get_model("minilm", pretrained=False)[1].encode_batch(list(texts))
 
 
@@ -65,13 +81,38 @@ def test_time_is_told_apart() -> None:
     assert all(seconds > 0 for seconds in parts.values())
 
 
-@pytest.mark.parametrize("kind", ["inference", "fine-tuning"])
-def test_a_kind_of_step_is_measured(kind: str) -> None:
+KINDS: dict[str, Callable[[list[Any], Path], Work]] = {
+    "inference": lambda texts, _: inference("minilm", texts),
+    "8 bits": in_eight_bits,
+    "fine-tuning": lambda texts, _: finetuning(texts),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_step_is_measured(kind: str, tmp_path: Path) -> None:
     texts = encodings("a warm and funny film", "dull", "no")
-    work: Work = inference("minilm", texts) if kind == "inference" else finetuning(texts)
-    found = measure(work, turns=2)
+    found = measure(KINDS[kind](texts, tmp_path), turns=2)
     assert sum(found["parts"].values()) == pytest.approx(1)
-    assert {PREPARED, REST, "matrix products"} <= set(found["parts"])
+    assert {PREPARED, REST, "matrix products", OUTPUT, WASTED} <= set(found["parts"])
+    assert all(share >= 0 for share in found["parts"].values())
     assert found["needed_operations"] <= found["executed_operations"]
     assert found["tokens"] == sum(len(one.ids) for one in texts)
     assert 0 < found["real_share_of_rows"] <= 1
+
+
+def test_a_graph_of_8_bits_multiplies_as_often_as_the_model(tmp_path: Path) -> None:
+    texts = encodings(*["a warm and funny film", "a dull and empty one, too"] * 20)
+    rows = pack(texts)
+    assert len(rows.token_ids) > 1
+    integers = [
+        one for one in in_eight_bits(texts, tmp_path).products(lambda: None).elements() if type(one) is IntegerProduct
+    ]
+    with Products() as noted:
+        work = inference("minilm", texts)
+        work.compute(work.prepare())
+    floats = [one for one in noted.found.elements() if len(one.one) == 2]
+    # A graph takes as many texts of each row as the fullest has, and the head has a classifier.
+    places = len(rows.token_ids) * int(rows.sequence_ids.max())
+    more = 2 * (places - len(texts)) * 384 * 384 + 2 * places * 384 * 2
+    assert sum(one.operations for one in integers) == more + sum(one.operations for one in floats)
+    assert all(one.seconds(rounds=1) > 0 for one in set(integers))
