@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from d2lbert.data.examples import Document
@@ -19,6 +20,8 @@ from d2lbert.text.normalization import clean_character, is_chinese, is_punctuati
 
 _ENDINGS = (".txt", ".txt.gz", ".txt.xz")
 _ALPHABET = 1000  # only the most frequent characters become pieces; see text/wordpiece_learning.py
+# Counting words takes memory for every word that differs. A vocabulary of 30,000 pieces needs no larger sample.
+_SAMPLE = 100_000_000  # characters
 
 
 def corpus_files(paths: Sequence[str | Path]) -> list[Path]:
@@ -61,7 +64,9 @@ def read_documents(files: Iterable[str | Path]) -> Iterator[Document]:
 def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = True) -> WordPiece:
     """Learn a tokenizer from a corpus with the `tokenizers` library. The result is the same on every run.
 
-    The algorithm is that of :func:`d2lbert.text.learn_wordpiece`, but in Rust, for large texts.
+    The algorithm is that of :func:`d2lbert.text.learn_wordpiece`, but in Rust, for large texts. From a corpus of more
+    than 100 million characters it learns from every second document, or every third, and so on, so that memory does not
+    grow with the corpus. The alphabet is that of all documents.
 
     Args:
         files: of the corpus.
@@ -73,7 +78,8 @@ def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = T
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-    letters = _letters(files, lowercase)
+    letters, characters = _letters(files, lowercase)
+    step = -(-characters // _SAMPLE)
     # The library numbers the pieces "##a", "##b", ... in the order of a hash table, which changes from run to run, and
     # the numbers decide between pairs of equal count. Pieces that it gets as special tokens keep their order.
     inside = [f"##{letter}" for letter in letters if not is_punctuation(letter) and not is_chinese(letter)]
@@ -90,14 +96,15 @@ def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = T
         limit_alphabet=_ALPHABET,
         show_progress=False,
     )
-    texts = (paragraph for document in read_documents(files) for paragraph in document.paragraphs)
+    sample = islice(read_documents(files), 0, None, step)
+    texts = (paragraph for document in sample for paragraph in document.paragraphs)
     tokenizer.train_from_iterator(texts, trainer)
     ids = tokenizer.get_vocab()
     return WordPiece(sorted(ids, key=lambda piece: ids[piece]), lowercase)
 
 
-def _letters(files: Sequence[str | Path], lowercase: bool) -> list[str]:
-    """Return the most frequent characters of the cleaned text, in alphabetical order."""
+def _letters(files: Sequence[str | Path], lowercase: bool) -> tuple[list[str], int]:
+    """Return the most frequent characters of the cleaned text, in alphabetical order, and the number of all."""
     raw: Counter[str] = Counter()
     for document in read_documents(files):
         for paragraph in document.paragraphs:
@@ -109,4 +116,4 @@ def _letters(files: Sequence[str | Path], lowercase: bool) -> list[str]:
     if not counts:
         raise UserError("the corpus holds no text: give files with one paragraph a line")
     ranked = sorted(counts, key=lambda letter: (-counts[letter], letter))
-    return sorted(ranked[:_ALPHABET])
+    return sorted(ranked[:_ALPHABET]), raw.total()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from d2lbert import UserError
+from d2lbert.data.pretraining import corpus
 from d2lbert.data.pretraining.corpus import corpus_files, learn_vocabulary, read_documents
 from d2lbert.text import SPECIAL_TOKENS, WordPiece, learn_wordpiece
 from d2lbert.text.wordpiece_learning import count_clean_words
@@ -71,6 +72,20 @@ def test_the_vocabulary_is_nearly_that_of_our_own_trainer(sample: list[Path]) ->
     learned = learn_wordpiece(count_clean_words(lines), 1000)
     # They differ where counts are equal, and in "##x" that no word has.
     assert len(set(library) & set(learned)) > 950
+
+
+def test_a_large_corpus_is_learned_from_in_part(
+    sample: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = list(read_documents(sample))
+    (tmp_path / "third.txt").write_text("\n\n".join("\n".join(one.paragraphs) for one in documents[::3]))
+    characters = sum(len(paragraph) for one in documents for paragraph in one.paragraphs)
+    whole, third = (set(learn_vocabulary(files, 1000).vocab) for files in (sample, [tmp_path / "third.txt"]))
+    monkeypatch.setattr(corpus, "_SAMPLE", characters // 3 + 1)
+    part = set(learn_vocabulary(sample, 1000).vocab)
+    inside = {piece for piece in whole if piece.startswith("##") and len(piece) == 3}
+    assert inside == {piece for piece in part if piece.startswith("##") and len(piece) == 3}  # those of all documents
+    assert part - inside == third - inside != whole - inside
 
 
 def test_vocabularies_that_cannot_be(sample: list[Path], tmp_path: Path) -> None:
