@@ -81,35 +81,47 @@ def results(name: str) -> dict[str, Any]:
     raise UserError(f"no stored result {relative}: run its benchmark, a script of benchmarks/")
 
 
-def ledger(chapter: str) -> Markdown:
-    """Show what each step of the book so far has made of one classifier; the rows of a chapter are bold.
+# Model -> the result of its ledger, what it is given, and its score.
+_LEDGERS = {
+    "classifier": ("deployment/ledger", "sentences", "accuracy"),
+    "answers": ("deployment/ledger_answers", "questions", "F1"),
+}
 
-    The rows are those of ``results/deployment/ledger.json``. What was not measured stays empty. Below the table stands
-    where it was measured, and whether anything else ran beside it.
+
+def ledger(chapter: str, model: str = "classifier") -> Markdown:
+    """Show what each step of the book so far has made of one model; the rows of a chapter are bold.
+
+    The rows are those of ``results/deployment/ledger.json`` or ``ledger_answers.json``. What was not measured stays
+    empty. Below the table stands where it was measured, and whether anything else ran beside it.
 
     Args:
         chapter: its slug.
+        model: ``"classifier"`` of sentences, or ``"answers"``, which finds answers to questions.
 
     Raises:
         UserError: the ledger was not measured, or has no row of this chapter.
     """
-    stored = results("deployment/ledger")
+    name, things, score = _LEDGERS[model]
+    stored = results(name)
     chapters = [row["chapter"] for row in stored["metrics"].values()]
     if not chapter or chapter not in chapters:
         known = ", ".join(sorted({*chapters} - {""}))
         raise UserError(f"the ledger has no row of {chapter!r}: give the slug of {known}")
     last = len(chapters) - chapters[::-1].index(chapter)
-    lines = [_ledger_line(name, row, row["chapter"] == chapter) for name, row in list(stored["metrics"].items())[:last]]
+    lines = [
+        _ledger_line(step, row, things, score, row["chapter"] == chapter)
+        for step, row in list(stored["metrics"].items())[:last]
+    ]
     beside = "nothing else ran" if stored["quiet"] else "other programs ran beside it, so the speeds are provisional"
     below = (
         f"{stored['data']}; {stored['device']['processor']}, {stored['threads']} of {stored['device']['cores']} cores; "
         f"{beside}. ms: one text of {stored['tokens']} tokens, median and 95th percentile. Logits: largest difference "
-        f"to the first row. $: a million sentences at {stored['dollars_per_hour']} dollars an hour."
+        f"to the first row. $: a million {things} at {stored['dollars_per_hour']} dollars an hour."
     )
     return Markdown(f"{table(lines).data}\n\n{below}")
 
 
-def _ledger_line(name: str, row: dict[str, Any], new: bool) -> dict[str, str]:
+def _ledger_line(name: str, row: dict[str, Any], things: str, score: str, new: bool) -> dict[str, str]:
     """Return a row of the ledger as the page shows it."""
     times = row["milliseconds"]
     line = {
@@ -117,8 +129,8 @@ def _ledger_line(name: str, row: dict[str, Any], new: bool) -> dict[str, str]:
         "million parameters": f"{row['parameters'] / 1e6:.1f}",
         "MB": f"{row['bytes'] / 1e6:.1f}",
         "ms": f"{times['p50']:.0f}, {times['p95']:.0f}" if times else "",
-        "sentences a second": _number(row["sentences_per_second"], 0),
-        "accuracy, %": _number(100 * row["accuracy"], 1),
+        f"{things} a second": _number(row[f"{things}_per_second"], 0),
+        f"{score}, %": _number(100 * row[score.lower()], 1),
         "logits": _number(row["largest_difference_of_logits"], 3),
         "$": _number(row["dollars_per_million"], 2),
     }

@@ -108,6 +108,19 @@ def test_the_ledger_grows_and_marks_what_is_new(tmp_path: Path, monkeypatch: pyt
     assert "****" not in second  # what was not measured stays empty
 
 
+def test_the_ledger_of_answers_has_its_own_things_and_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger_file(tmp_path, data="xquad")
+    path = tmp_path / "results" / "deployment" / "ledger.json"
+    renamed = path.read_text().replace("sentences_per_second", "questions_per_second").replace("accuracy", "f1")
+    path.with_name("ledger_answers.json").write_text(renamed.replace("0.885", "0.631"))
+    monkeypatch.chdir(tmp_path)
+    found = notebook.ledger("c", "answers").data
+    assert found.startswith("| step | million parameters | MB | ms | questions a second | F1, % | logits | $ |")
+    assert "| start: w | 22.7 | 90.9 | 41, 51 | 310 | 63.1 | 0.031 | 0.24 |" in found
+    assert "xquad; P, " in found
+    assert "a million questions at 0.5 dollars" in found
+
+
 def test_a_provisional_ledger_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger_file(tmp_path, quiet=False)
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,255 @@
+"""The ledger of a second model: MiniLM that answers questions, carried through the steps that a model can take alone.
+
+The model is ``minilm-squad``, its questions are those of XQuAD (English). The columns are those of the classifier's
+ledger (:mod:`benchmarks.deployment.ledger`): parameters, bytes on disk, the median and the 95th percentile of the time
+for one window (the longest ones, of at most 256 tokens), questions a second, the largest difference of a logit to the
+first row, dollars for a million questions; and F1, with the standard error of its difference to the first row. All
+steps take turns in one process: batches of windows for the speed, all questions for F1. What is chosen (counts of
+pieces, importance, calibration) is chosen from training questions.
+
+    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; twenty minutes on two idle cores
+    python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2 --result deployment/trial
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import tempfile
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks.command_line import command_line
+from benchmarks.compression.sharing import size_of
+from benchmarks.deployment.ledger import PRICE, RANK, SAME, TOKENS, WORDS, dollars, milliseconds
+from benchmarks.engine_turns import TOLERANCE, instructions, rested
+from benchmarks.int8_sides import BATCH, CALIBRATION, batches_of, graph_file, int8_file
+from benchmarks.pruned import HALF_OF_HEADS, WEIGHED_ON, in_each_layer
+from benchmarks.questions import LONGEST, read_parts
+from benchmarks.record import Record
+from benchmarks.timing import Lap, Side, compare, take_turns, timed
+from benchmarks.twins import twin
+from d2lbert import get_model, metrics
+from d2lbert.data.batching import pack
+from d2lbert.data.examples import Question
+from d2lbert.deploy.exported import ExportedModel
+from d2lbert.deploy.graphs import PACKED, arguments
+from d2lbert.outputs import Rows
+from d2lbert.tasks.base import Input
+from d2lbert.tasks.question_answering import QuestionAnswering
+from d2lbert.torch.compression import (
+    factorise_embeddings,
+    head_importance,
+    most_important,
+    neuron_importance,
+    normalize_per_layer,
+    prune_encoder,
+)
+from d2lbert.torch.heads import BertForQuestionAnswering
+from d2lbert.torch.runtime import to_tensors
+from d2lbert.torch.training.evaluation import compute_outputs
+
+REFERENCE = "transformers, padded"
+MODEL = "minilm-squad"
+
+
+class InTransformers(nn.Module):
+    """The same model in ``transformers``, with the interface of ours; it takes padded rows."""
+
+    packed = False
+
+    def __init__(self, model: BertForQuestionAnswering) -> None:
+        super().__init__()
+        self.config = model.config
+        self.twin = twin(model, "BertForQuestionAnswering").eval()
+
+    def forward(self, rows: Rows[Tensor]) -> Tensor:
+        """Return the logits of tokens, (B, L, 2)."""
+        found = self.twin(input_ids=rows.token_ids, attention_mask=rows.mask, token_type_ids=rows.segment_ids)
+        return torch.stack([found.start_logits, found.end_logits], dim=-1)
+
+
+class Made(NamedTuple):
+    """What a step has made of the model.
+
+    Fields:
+        model: takes rows and returns the logits of tokens.
+        size: its parameters, and the bytes of its file.
+    """
+
+    model: nn.Module
+    size: dict[str, int]
+
+
+class Workshop:
+    """The model, its questions, and a folder for graphs.
+
+    Args:
+        folder: for graphs.
+        size: questions of each part, to try the script out; all by default.
+    """
+
+    def __init__(self, folder: Path, size: int | None = None) -> None:
+        self.folder = folder
+        self.model, self.tokenizer = get_model("minilm", "squad")
+        self.task = QuestionAnswering()
+        parts = read_parts(self.tokenizer, size)
+        self.train: list[Question] = parts["train"]
+        self.test: list[Question] = parts["xquad"]
+
+    @cached_property
+    def known(self) -> list[Input]:
+        """Training questions and their texts."""
+        return self.task.inputs(self.train, self.tokenizer, LONGEST)
+
+    def counts(self) -> Tensor:
+        """Return how often each piece stands in the training texts, plus one, (V,)."""
+        ids = torch.cat([torch.tensor(one.encodings[0].ids) for one in self.known])
+        return 1 + torch.bincount(ids, minlength=self.model.config.vocab_size)
+
+    def whole(self) -> Made:
+        """Return the model as it is."""
+        return Made(self.model, size_of(self.model))
+
+    def in_transformers(self) -> Made:
+        """Return the model as ``transformers`` computes it, in padded rows."""
+        return Made(InTransformers(self.model), size_of(self.model))
+
+    def narrow(self) -> Made:
+        """Return a copy whose table of pieces is two factors."""
+        model = copy.deepcopy(self.model)
+        model.bert = factorise_embeddings(model.bert, RANK, self.counts())
+        return Made(model, size_of(model))
+
+    def pruned(self) -> Made:
+        """Return a copy without the less important half of its heads and of its neurons."""
+        model, given = copy.deepcopy(self.model), (self.task, self.tokenizer, self.train[:WEIGHED_ON], LONGEST)
+        heads = most_important(normalize_per_layer(head_importance(self.model, *given)), HALF_OF_HEADS)
+        neurons = in_each_layer(neuron_importance(self.model, *given), 0.5)
+        model.bert = prune_encoder(model.bert, heads, neurons)
+        return Made(model, size_of(model))
+
+    def exported(self, write: Callable[[Path], Path]) -> Made:
+        """Return a graph for ONNX Runtime in packed rows; ``write`` returns the file, given the graph in 32 bits."""
+        path = write(graph_file(self.model, self.folder, packed=True))
+        size = {**size_of(self.model), "bytes": path.stat().st_size}
+        return Made(ExportedModel(path, self.model.config, list(self.model.labels)), size)
+
+    def calibration(self) -> list[dict[str, np.ndarray]]:
+        """Return the inputs that give the steps of a calibrated graph."""
+        encodings = [one.encodings[0] for one in self.known[:CALIBRATION]]
+        rows = [arguments(to_tensors(pack(batch)), PACKED) for batch in batches_of(encodings)]
+        return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in rows]
+
+
+# Name -> the chapter that tells how it is made, and what makes it; in the order of the book.
+STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
+    REFERENCE: ("", Workshop.in_transformers),
+    "packed rows": ("", Workshop.whole),
+    "narrow table": ("sharing", Workshop.narrow),
+    "pruned": ("pruning", Workshop.pruned),
+    "8 bits": ("quantization", lambda shop: shop.exported(lambda graph: int8_file(graph, "int8"))),
+    "8 bits, calibrated": (
+        "quantization",
+        lambda shop: shop.exported(lambda graph: int8_file(graph, "calibrated", batches=shop.calibration())),
+    ),
+    "ONNX, 32 bits": ("export", lambda shop: shop.exported(lambda graph: graph)),
+}
+
+
+def f1_of(shop: Workshop, inputs: list[Input], outputs: list[np.ndarray]) -> tuple[np.ndarray, list[str]]:
+    """Return the F1 of each question, and the answers."""
+    answers = [one["answer"] for one in shop.task.predictions(shop.test, inputs, outputs)]
+    golds = [[answer.text for answer in question.answers or ()] for question in shop.test]
+    return np.array([metrics.squad_f1(one, gold) for one, gold in zip(answers, golds, strict=True)]), answers
+
+
+def compared(own: tuple[np.ndarray, list[str]], first: tuple[np.ndarray, list[str]]) -> dict[str, float]:
+    """Return the mean F1 of a step, and how it and its answers differ from those of the first row."""
+    difference = own[0] - first[0]
+    return {
+        "f1": float(own[0].mean()),
+        "changed": sum(one != other for one, other in zip(own[1], first[1], strict=True)),
+        "difference": float(difference.mean()),
+        "standard_error_of_difference": float(difference.std(ddof=1) / np.sqrt(len(difference))),
+    }
+
+
+def laps_of(shop: Workshop, models: dict[str, nn.Module], turns: list[list[Input]]) -> dict[str, list[Lap]]:
+    """Let the steps take turns over batches of windows; the first batch is done twice before, as a warm-up."""
+
+    def side(model: nn.Module) -> Side:
+        return rested(timed(lambda turn: compute_outputs(model, turn, shop.tokenizer, "cpu", BATCH), len))
+
+    return take_turns({name: side(model) for name, model in models.items()}, [turns[0]] * 2 + turns, 2)
+
+
+def measure(shop: Workshop, turns: int, batches: int | None) -> dict[str, Any]:
+    """Return the rows of all steps."""
+    made = {name: make(shop) for name, (_, make) in STEPS.items()}
+    models = {name: one.model.eval() for name, one in made.items()}
+    inputs = shop.task.inputs(shop.test, shop.tokenizer, TOKENS)
+    longest = sorted(inputs, key=lambda one: -len(one.encodings[0]))[:turns]
+    latency = laps_of(shop, models, [[one] for one in longest])
+    speed = compare(
+        laps_of(shop, models, batches_of(inputs)[:batches]), "windows", [(name, REFERENCE) for name in list(STEPS)[1:]]
+    )
+    outputs = {name: compute_outputs(model, inputs, shop.tokenizer, "cpu") for name, model in models.items()}
+    scores = {name: f1_of(shop, inputs, own) for name, own in outputs.items()}
+    rows = {}
+    for name in STEPS:
+        pairs = zip(outputs[name], outputs[REFERENCE], strict=True)
+        largest = max(float(np.abs(own - first).max()) for own, first in pairs)
+        if name in SAME and largest > 10 * TOLERANCE:  # logits of spans are ten times as large as those of sentences
+            raise SystemExit(f"{name}: logits differ by {largest:.1e}; it did not compute the same")
+        rate = speed["windows_per_second"][name]["total"] * len(shop.test) / len(inputs)
+        ratio = speed["ratio"].get(f"{name} to {REFERENCE}")
+        rows[name] = {
+            "chapter": STEPS[name][0],
+            "words": WORDS[name],
+            **made[name].size,
+            "milliseconds": milliseconds([lap.seconds for lap in latency[name]]),
+            "questions_per_second": rate,
+            "times_the_first": {key: ratio[key] for key in ("median", "quartiles")} if ratio else None,
+            "largest_difference_of_logits": largest,
+            "dollars_per_million": dollars(rate),
+            **compared(scores[name], scores[REFERENCE]),
+        }
+        print(name, rows[name], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure all steps and write ``results/deployment/ledger_answers.json``."""
+    parser = command_line(str(__doc__))
+    parser.add_argument("--turns", type=int, default=40, help="windows whose latency is taken")
+    parser.add_argument("--batches", type=int, default=15, help="of windows whose speed is taken")
+    parser.add_argument("--size", type=int, help="questions of each part, to try the script out; default all")
+    parser.add_argument("--result", default="deployment/ledger_answers", help="results/<this>.json")
+    options: argparse.Namespace = parser.parse_args()
+    packages = ["torch", "transformers", "onnxruntime", "d2lbert"]
+    record = Record(options.result, packages, data_sets=["xquad", "squadshifts"], samples_do=False)
+    with tempfile.TemporaryDirectory() as folder:
+        shop = Workshop(Path(folder), options.size)
+        rows = measure(shop, options.turns, options.batches)
+    record.write(
+        rows,
+        data="xquad",
+        questions=len(shop.test),
+        batch_size=BATCH,
+        tokens=TOKENS,
+        dollars_per_hour=PRICE,
+        model=MODEL,
+        threads=torch.get_num_threads(),
+        instructions=instructions(),
+    )
+
+
+if __name__ == "__main__":
+    main()
