@@ -15,9 +15,6 @@ SCRIPTS = {str(path.relative_to(ROOT / "benchmarks").with_suffix("")) for path i
 RESULTS = {str(path.relative_to(ROOT / "results").with_suffix("")): path for path in ROOT.glob("results/**/*.json")}
 # Scripts whose result is not there, and why.
 NOT_MEASURED = {
-    "compression/pruning_retrained": "takes an hour or more of a core; tried with few examples",
-    "compression/sharing_blocks": "takes half an hour of an idle core; tried with few steps",
-    "cost/memory": "takes half an hour of a core; tried with small sizes",
     "finetuning/official": "needs a network and hours on a GPU",
     "pretraining/gpu": "measures a GPU",
     "translation/multi30k_fr": "takes hours; tried with few steps",
