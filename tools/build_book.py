@@ -9,10 +9,12 @@ same everywhere (``tools/publish_notebooks.py``); each chapter has a deck of sli
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import nbformat
@@ -35,17 +37,24 @@ BUILD = ROOT / "_build"
 STATIC = ["_config.yml", "_toc.yml", "index.md", "references.md", "references.bib", "site"]
 
 
-def run_chapters(profile: str | None) -> list[Run]:
-    """Execute every chapter, or take its cached copy, with a line of progress for each."""
+def run_chapters(profile: str | None, jobs: int) -> list[Run]:
+    """Execute every chapter, or take its cached copy, some at a time, with a line of progress for each that ends.
+
+    The cores are divided among the chapters that run, unless ``OMP_NUM_THREADS`` says how many each may use.
+    """
     parameters = yaml.safe_load((ROOT / "profiles" / f"{profile}.yaml").read_text()) if profile else {}
-    runs = []
     paths = chapters(ROOT)
-    for number, path in enumerate(paths, start=1):
-        print(f"[{number}/{len(paths)}] {path.with_suffix('').relative_to('chapters')} ", end="", flush=True)
-        run = execute(path, ROOT, BUILD / "executed", (parameters or {}).get(path.stem, {}))
-        print(run.summary(), flush=True)
-        runs.append(run)
-    return runs
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        waiting = {
+            pool.submit(execute, path, ROOT, BUILD / "executed", (parameters or {}).get(path.stem, {})): path
+            for path in paths
+        }
+        for number, one in enumerate(as_completed(waiting), start=1):
+            name = waiting[one].with_suffix("").relative_to("chapters")
+            print(f"[{number}/{len(paths)}] {name} {one.result().summary()}", flush=True)
+    found = {path: one.result() for one, path in waiting.items()}
+    return [found[path] for path in paths]
 
 
 def build_site(runs: list[Run]) -> int:
@@ -110,8 +119,9 @@ def main() -> int:
     """Build everything; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--profile", choices=["cpu", "full"], help="longer tiers; the smoke tier is the default")
+    parser.add_argument("--jobs", type=int, help="chapters at a time; by default 2, and 1 in the longer tiers")
     arguments = parser.parse_args()
-    runs = run_chapters(arguments.profile)
+    runs = run_chapters(arguments.profile, arguments.jobs or (1 if arguments.profile else min(2, os.cpu_count() or 1)))
     status = build_site(runs)
     failed = [run for run in runs if run.error]
     for run in failed:
