@@ -91,7 +91,13 @@ def batches_of(texts: Sequence[Text]) -> list[list[Text]]:
     return [list(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
 
 
-def to_calibrate(encodings: Sequence[Encoding]) -> list[dict[str, np.ndarray]]:
-    """Return inputs of a graph for packed rows, by name: batches of texts."""
-    batches = [arguments(to_tensors(pack(batch)), (*PACKED, COLUMNS)) for batch in batches_of(encodings)]
+def to_calibrate(
+    encodings: Sequence[Encoding], inputs: Sequence[str] = (*PACKED, COLUMNS)
+) -> list[dict[str, np.ndarray]]:
+    """Return inputs of a graph for packed rows, by name: batches of texts.
+
+    Args:
+        inputs: the names; a head that scores tokens has no columns.
+    """
+    batches = [arguments(to_tensors(pack(batch)), inputs) for batch in batches_of(encodings)]
     return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches]

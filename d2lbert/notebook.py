@@ -99,8 +99,10 @@ def ledger(chapter: str, model: str = "classifier") -> Markdown:
         model: ``"classifier"`` of sentences, or ``"answers"``, which finds answers to questions.
 
     Raises:
-        UserError: the ledger was not measured, or has no row of this chapter.
+        UserError: there is no such model, its ledger was not measured, or has no row of this chapter.
     """
+    if model not in _LEDGERS:
+        raise UserError(f"no ledger of {model!r}: give {' or '.join(_LEDGERS)}")
     name, things, score = _LEDGERS[model]
     stored = results(name)
     chapters = [row["chapter"] for row in stored["metrics"].values()]

@@ -121,6 +121,11 @@ def test_the_ledger_of_answers_has_its_own_things_and_score(tmp_path: Path, monk
     assert "a million questions at 0.5 dollars" in found
 
 
+def test_a_model_without_a_ledger_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^no ledger of 'gpt': give classifier or answers$"):
+        notebook.ledger("pruning", "gpt")
+
+
 def test_a_provisional_ledger_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger_file(tmp_path, quiet=False)
     monkeypatch.chdir(tmp_path)

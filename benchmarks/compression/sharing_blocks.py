@@ -20,8 +20,8 @@ import torch
 
 from benchmarks.command_line import add_precision, add_runs, add_seeds, command_line
 from benchmarks.pretraining.gaps import corpus, without_context
+from benchmarks.pretraining.gpt import LEARNING_RATE, gpt_sizes
 from benchmarks.record import Record, kept, spread
-from d2lbert.config import gpt_preset
 from d2lbert.data.pretraining.batches import BEGINNING, PretrainingSettings
 from d2lbert.data.pretraining.causal import CausalData
 from d2lbert.data.pretraining.shards import TokenShards
@@ -33,19 +33,13 @@ from d2lbert.torch.training.pretraining import Pretraining, Trainer
 # Name -> how many layers, and how many of them have a block of their own.
 STACKS = {"four blocks": (4, 4), "one block, four times": (4, 1), "one block": (1, 1)}
 MAX_LENGTH, BATCH_SIZE = 64, 32
-LEARNING_RATE, FIRST_WEIGHTS = 3e-3, 0.08  # d2lbert-tiny's
 
 
 def stacked(name: str, shards: TokenShards, seed: int) -> Gpt:
     """Return a model of d2lbert-tiny's width with one of the stacks. All begin with the same weights."""
     layers, blocks = STACKS[name]
-    tokenizer = shards.tokenizer()
-    pad, cls, sep = (tokenizer.token_to_id[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
-    sizes = {"vocab_size": len(tokenizer.vocab), "n_layer": layers, "initializer_range": FIRST_WEIGHTS}
-    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    tokens = {"pad_token_id": pad, "bos_token_id": cls, "eos_token_id": sep}
     torch.manual_seed(seed)
-    model = Gpt(gpt_preset("tiny").replace(**sizes, **no_dropout, **tokens))
+    model = Gpt(gpt_sizes(shards.tokenizer()).replace(n_layer=layers))
     if blocks < layers:
         shared = SharedEncoder(model.config.block, layers, blocks)
         first = model.encoder.state_dict()

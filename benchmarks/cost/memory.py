@@ -6,7 +6,7 @@ shards, one epoch of shuffled and masked batches. Last, pairs of sentences are f
 holds all of them in memory.
 
     python -m benchmarks.cost.memory                       # 16, 64 and 256 MB of text; 6,250, 25,000, 100,000 pairs
-    python -m benchmarks.cost.memory --megabytes 128 --pairs 25000    # up to 2 GB and 400,000 pairs: an hour of a core
+    python -m benchmarks.cost.memory --megabytes 128 --pairs 25000    # up to 2 GB and 400,000 pairs: 20 minutes
 """
 
 from __future__ import annotations

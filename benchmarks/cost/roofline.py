@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.command_line import command_line
-from benchmarks.int8_sides import graph_file, in_onnx_runtime, int8_file
+from benchmarks.int8_sides import graph_file, in_onnx_runtime, int8_file, to_calibrate
 from benchmarks.integer_operations import profile
 from benchmarks.operations import OTHER, bandwidth, encoder_operations, parts_of, products_of, rate_of
 from benchmarks.pretraining.step import full_batches, planned_batches, prepare_corpus
@@ -33,7 +33,6 @@ from d2lbert import data
 from d2lbert.config import preset
 from d2lbert.data.batching import Batch, pack
 from d2lbert.data.pretraining.batches import PretrainingBatch
-from d2lbert.deploy.graphs import COLUMNS, PACKED, arguments
 from d2lbert.text import WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
@@ -105,8 +104,7 @@ def in_eight_bits(encodings: list[Any], folder: Path) -> Work:
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertModel.from_pretrained("minilm"), ["negative", "positive"]).eval()
     graph = int8_file(graph_file(model, folder, packed=True), "8 bits", reduce_range=False)
-    rows = to_tensors(pack(encodings))
-    inputs = {name: tensor.numpy() for name, tensor in arguments(rows, (*PACKED, COLUMNS)).items()}
+    (inputs,) = to_calibrate(encodings)  # one batch
     texts = [(len(one.ids), 1) for one in encodings]
     head = len(texts) * 2 * model.bert.config.hidden_size * 2
     return Work(

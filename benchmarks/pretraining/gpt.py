@@ -30,7 +30,7 @@ from torch import Tensor
 from benchmarks.command_line import add_precision, command_line
 from benchmarks.record import ROOT, Record
 from d2lbert import data
-from d2lbert.config import gpt_preset, preset
+from d2lbert.config import GptConfig, gpt_preset, preset
 from d2lbert.data.pretraining.batches import PretrainingData, PretrainingSettings
 from d2lbert.data.pretraining.causal import CausalData
 from d2lbert.data.pretraining.corpus import corpus_files, learn_vocabulary
@@ -58,16 +58,26 @@ def corpus(folder: Path) -> TokenShards:
     return TokenShards.open(folder)
 
 
-def models(shards: TokenShards, seed: int) -> dict[str, Any]:
-    """Return the models with their first weights, and no dropout: few texts are read twice."""
-    tokenizer = shards.tokenizer()
-    pad, cls, sep = (tokenizer.token_to_id[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
-    shared = {"vocab_size": len(tokenizer.vocab), "pad_token_id": pad, "initializer_range": FIRST_WEIGHTS}
+def shared_sizes(tokenizer: WordPiece) -> dict[str, Any]:
+    """Return what the configurations of both models have in common."""
+    pad = tokenizer.token_to_id["[PAD]"]
+    return {"vocab_size": len(tokenizer.vocab), "pad_token_id": pad, "initializer_range": FIRST_WEIGHTS}
+
+
+def gpt_sizes(tokenizer: WordPiece) -> GptConfig:
+    """Return a tiny GPT that writes with the special tokens of BERT, without dropout: few texts are read twice."""
+    cls, sep = (tokenizer.token_to_id[token] for token in ("[CLS]", "[SEP]"))
     no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    gpt_sizes = gpt_preset("tiny").replace(bos_token_id=cls, eos_token_id=sep, **no_dropout, **shared)
-    bert_sizes = preset("tiny").replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shared)
+    return gpt_preset("tiny").replace(bos_token_id=cls, eos_token_id=sep, **no_dropout, **shared_sizes(tokenizer))
+
+
+def models(shards: TokenShards, seed: int) -> dict[str, Any]:
+    """Return the models with their first weights."""
+    tokenizer = shards.tokenizer()
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    bert_sizes = preset("tiny").replace(**no_dropout, **shared_sizes(tokenizer))
     seed_everything(seed)
-    gpt = Gpt(gpt_sizes)
+    gpt = Gpt(gpt_sizes(tokenizer))
     seed_everything(seed)
     return {"GPT": gpt, "BERT": BertForPretraining(bert_sizes)}
 

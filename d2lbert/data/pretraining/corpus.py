@@ -20,7 +20,7 @@ from d2lbert.text.normalization import clean_character, is_chinese, is_punctuati
 
 _ENDINGS = (".txt", ".txt.gz", ".txt.xz")
 _ALPHABET = 1000  # only the most frequent characters become pieces; see text/wordpiece_learning.py
-# Counting words takes memory for every word that differs. A vocabulary of 30,000 pieces needs no larger sample.
+# Counting takes memory for every word that differs, so of a larger corpus a sample is counted.
 _SAMPLE = 100_000_000  # characters
 
 

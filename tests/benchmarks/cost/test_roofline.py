@@ -14,6 +14,7 @@ from benchmarks.cost.roofline import (
     OUTPUT,
     PREPARED,
     REST,
+    SENTENCES,
     WASTED,
     Work,
     finetuning,
@@ -101,7 +102,7 @@ def test_a_kind_of_step_is_measured(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_graph_of_8_bits_multiplies_as_often_as_the_model(tmp_path: Path) -> None:
-    texts = encodings(*["a warm and funny film", "a dull and empty one, too"] * 20)
+    texts = encodings(*["a warm and funny film", "a dull and empty one, too"] * (SENTENCES // 2))
     rows = pack(texts)
     assert len(rows.token_ids) > 1
     integers = [
