@@ -4,7 +4,7 @@ All engines classify the same sentences. Beside the accuracy stands how many lab
 and how many of these were right before: the error of the difference of two accuracies follows from them (McNemar 1947).
 Other models than the one that comes with the book are made by ``d2lbert finetune``, here with three seeds.
 
-    for s in 0 1 2; do d2lbert finetune classification --data sst2 --model minilm --seed $s --out runs/seed-$s; done
+    for s in 0 1 2; do d2lbert finetune classification --train sst2 --model minilm --seed $s --out runs/seed-$s; done
     python -m benchmarks.deployment.accuracy --models minilm-sst2 runs/seed-0 runs/seed-1 runs/seed-2
 """
 

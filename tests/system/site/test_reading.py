@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import DESKTOP, PHONE, inspect, served
-from reading import GOOD, serious, show, unreachable
+from reading import GOOD, LOOKS, serious, show, unreachable
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -56,6 +56,7 @@ def test_what_a_reader_cannot_use_is_seen(driver: webdriver.Chrome, tmp_path: Pa
     with served(tmp_path) as address:
         show(driver, f"{address}/page.html", DESKTOP)
         assert [one for one in serious(driver) if one.startswith(problem)]
+        assert bool(serious(driver, LOOKS)) == (problem in LOOKS)
 
 
 @pytest.mark.parametrize(
