@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from browser import DESKTOP, PHONE
 from selenium import webdriver
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.10.3, MPL-2.0, unchanged
