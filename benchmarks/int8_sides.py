@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import onnx
+import onnxruntime
 import torch
 
 from benchmarks.twins import twin
@@ -101,3 +103,20 @@ def to_calibrate(
     """
     batches = [arguments(to_tensors(pack(batch)), inputs) for batch in batches_of(encodings)]
     return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches]
+
+
+def largest_sum(width: int) -> int:
+    """Return ONNX Runtime's sum of ``width`` products of the largest input of 8 bits, 255, and the largest weight, 127.
+
+    It is less than 255 * 127 * ``width`` where the processor adds pairs of products in 16 bits.
+    """
+    weights = onnx.numpy_helper.from_array(np.full((width, width), 127, np.int8), "weights")
+    inputs = onnx.helper.make_tensor_value_info("inputs", onnx.TensorProto.UINT8, [1, width])
+    sums = onnx.helper.make_tensor_value_info("sums", onnx.TensorProto.INT32, [1, width])
+    product = onnx.helper.make_node("MatMulInteger", ["inputs", "weights"], ["sums"])
+    graph = onnx.helper.make_graph([product], "product", [inputs], [sums], [weights])
+    # The versions of ONNX that have known this operator for long.
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"inputs": np.full((1, width), 255, np.uint8)})
+    return int(found[0, 0])

@@ -33,7 +33,8 @@ class LoraLinear(nn.Linear):
     Args:
         linear: the layer, O outputs and I inputs.
         rank: r.
-        alpha: the update is multiplied by alpha / r, so that another rank needs no other learning rate.
+        alpha: the update is multiplied by alpha / r, so that another rank needs less tuning (section 4.1); the chapter
+            on adapters measures how far that goes.
     """
 
     def __init__(self, linear: nn.Linear, rank: int, alpha: float) -> None:
