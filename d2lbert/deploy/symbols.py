@@ -131,7 +131,8 @@ def quantize(
         batches: inputs of the graph by name, to calibrate with: see :func:`inputs_of`.
         calibration: a name of :data:`CALIBRATIONS`.
         per_channel: a scale for each column of a weight matrix. Otherwise one for the whole matrix: less exact, but a
-            smaller file, since MXNet stores whole numbers only then.
+            smaller file, since MXNet stores whole numbers only then. A processor without VNNI adds pairs of products in
+            16 bits and cuts what does not fit, so measure on the machine that will serve.
 
     Raises:
         UserError: there is no such calibration, no batch, or this build of MXNet cannot compute in 8 bits.

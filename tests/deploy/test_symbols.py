@@ -18,6 +18,7 @@ import mxnet
 from export_support import LONGEST, V, make_model
 from mxnet import nd
 
+from benchmarks.record import instructions
 from d2lbert import UserError
 from d2lbert.deploy import symbols
 from d2lbert.deploy.export import export
@@ -35,6 +36,16 @@ SHAPES = 60
 TEXTS = ["a warm and funny film", "dull, and far too long", "the plot is a mess", "wonderful"] * 4
 CLASSES = {"texts": "ForSequenceClassification", "tokens": "ForTokenClassification", "answers": "ForQuestionAnswering"}
 CLASSES["choices"] = "ForMultipleChoice"
+
+
+def in_32_bits() -> bool:
+    """Whether this processor adds products of 8 bits in 32 bits, as far as Linux tells.
+
+    Others add pairs of them in 16 bits, and cut what does not fit: with a scale for each column many pairs do not.
+    """
+    told = Path("/proc/cpuinfo")
+    known = instructions(told.read_text()) if told.is_file() else []
+    return bool({"avx_vnni", "avx512_vnni", "amx_int8"}.intersection(known))
 
 
 def twin(head: str, folder: Path) -> BertWithHead:
@@ -129,8 +140,12 @@ def test_a_folder_runs_without_our_code(format: str, folder: Path, tmp_path: Pat
     assert ended.stdout.strip() == "without d2lbert"
     model, tokenizer = load_trained(str(folder))
     right = compute_logits_in_pytorch(model, tokenizer.encode_batch(TEXTS), tokenizer)
-    off = np.abs(np.load(tmp_path / "logits.npy") - right).max()
-    assert off < 1e-4 if format == "mxnet" else 1e-4 < off < 0.1 * np.abs(right).max()
+    found = np.load(tmp_path / "logits.npy")
+    own = compute_logits(SymbolModel(tmp_path / "out"), tokenizer.encode_batch(TEXTS), tokenizer)
+    np.testing.assert_allclose(found, own, atol=1e-5)
+    off = np.abs(found - right).max()
+    close = 0.1 if in_32_bits() else 1.0
+    assert off < 1e-4 if format == "mxnet" else 1e-4 < off < close * np.abs(right).max()
 
 
 def test_a_folder_has_what_a_reader_needs(folder: Path, tmp_path: Path) -> None:
@@ -209,7 +224,7 @@ def test_eight_bits_are_close(calibrated: Any, calibration: str, per_channel: bo
     right = np.concatenate([model(rows_of(batch)).asnumpy() for batch in batches])
     found = np.concatenate([graph(batch) for batch in batches])
     error = np.sqrt(((found - right) ** 2).mean()) / right.std()
-    assert 1e-4 < error < 0.15
+    assert 1e-4 < error < (0.15 if in_32_bits() or not per_channel else 0.4)
 
 
 @pytest.mark.slow
