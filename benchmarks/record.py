@@ -22,11 +22,6 @@ from d2lbert import data
 from d2lbert.storage.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
-# What decides how fast a processor multiplies many numbers, and short ones; as Linux names it, on x86 and on ARM.
-INSTRUCTIONS = (
-    *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"),
-    *("asimddp", "i8mm", "bf16"),
-)
 
 
 class Record:
@@ -141,22 +136,13 @@ def device() -> dict[str, Any]:
     import torch
 
     cpuinfo = Path("/proc/cpuinfo")
-    told = cpuinfo.read_text() if cpuinfo.is_file() else ""
-    found = re.search(r"model name\s*:\s*(.+)", told)
+    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.is_file() else None
     return {
         "processor": found[1].strip() if found else platform.processor(),
-        "instructions": instructions(told),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
     }
-
-
-def instructions(cpuinfo: str) -> list[str]:
-    """Return which of :data:`INSTRUCTIONS` a processor has, from the text of ``/proc/cpuinfo``."""
-    found = re.search(r"^(?:flags|Features)\s*:\s*(.+)", cpuinfo, flags=re.MULTILINE)
-    names = found[1].split() if found else []
-    return [name for name in INSTRUCTIONS if name in names]
 
 
 def _command() -> str:

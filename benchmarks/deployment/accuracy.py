@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command_line import command_line
+from benchmarks.engine_turns import instructions
 from benchmarks.int8_sides import (
     CALIBRATION,
     graph_file,
@@ -97,6 +98,7 @@ def main() -> None:
         sum_of_products={"found": largest_sum(WIDTH), "right": 255 * 127 * WIDTH},
         data="sst2 dev",
         sentences=len(examples),
+        instructions=instructions(),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import record
-from benchmarks.record import Record, instructions, kept
+from benchmarks.record import Record, kept
 
 
 def test_a_result_says_how_to_repeat_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,18 +22,6 @@ def test_a_result_says_how_to_repeat_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert content["command"] == "python -m benchmarks.bert.wic --model mine --seed 3"  # no path of this machine
     assert {"date", "commit", "device", "versions", "seconds", "peak_memory_gib", "taken_by", "quiet"} < set(content)
     assert (content["seeds"], content["note"], content["metrics"]) == ([3], "a trial", {"accuracy": 0.5})
-
-
-@pytest.mark.parametrize(
-    ("cpuinfo", "found"),
-    [
-        ("model name : x\nflags\t\t: fpu avx512_vnni avx avx2\nbugs : avx512f\n", ["avx2", "avx512_vnni"]),
-        ("Features : fp asimddp bf16x i8mm\n", ["asimddp", "i8mm"]),
-        ("", []),
-    ],
-)
-def test_what_a_processor_can_is_read(cpuinfo: str, found: list[str]) -> None:
-    assert instructions(cpuinfo) == found
 
 
 def samples_of(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:

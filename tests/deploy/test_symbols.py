@@ -18,7 +18,6 @@ import mxnet
 from export_support import LONGEST, V, make_model
 from mxnet import nd
 
-from benchmarks.record import instructions
 from d2lbert import UserError
 from d2lbert.deploy import symbols
 from d2lbert.deploy.export import export
@@ -39,13 +38,15 @@ CLASSES["choices"] = "ForMultipleChoice"
 
 
 def in_32_bits() -> bool:
-    """Whether this processor adds products of 8 bits in 32 bits, as far as Linux tells.
+    """Whether MXNet adds products of 8 bits in 32 bits on this processor.
 
-    Others add pairs of them in 16 bits, and cut what does not fit: with a scale for each column many pairs do not.
+    Without VNNI it adds pairs of them in 16 bits and cuts what does not fit: with a scale for each column many pairs
+    do not.
     """
-    told = Path("/proc/cpuinfo")
-    known = instructions(told.read_text()) if told.is_file() else []
-    return bool({"avx_vnni", "avx512_vnni", "amx_int8"}.intersection(known))
+    largest, low, high = nd.full((1, 64), 127, dtype="int8"), nd.array([-1.0]), nd.array([1.0])
+    ranges = {"min_data": low, "max_data": high, "min_weight": low, "max_weight": high}
+    sums = nd.contrib.quantized_fully_connected(largest, largest, num_hidden=1, no_bias=True, **ranges)[0]
+    return bool(sums.asnumpy().item() == 127 * 127 * 64)
 
 
 def twin(head: str, folder: Path) -> BertWithHead:

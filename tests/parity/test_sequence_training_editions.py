@@ -126,20 +126,23 @@ def test_what_both_have_learned_translates_alike(kind: str, tmp_path: Path) -> N
     examples = [Translation(" ".join(text), " ".join(words[word] for word in text)) for text in drawn]
     tokenizer = learn_vocabulary(examples, 60)
     pairs = encode_pairs(examples, tokenizer)
+    torch.manual_seed(0)
     one, two = _learners(kind, len(tokenizer))
     one.save_pretrained(tmp_path / "start")
     two = type(two).from_pretrained(tmp_path / "start")
-    settings = SequenceTraining(150, tokens=300, learning_rate=0.01, warmup_steps=30, label_smoothing=0.0)
+    # The rate ends at zero, so that both runs know the texts. Processors round in different ways, and what is only half
+    # learned may be translated in two ways.
+    settings = SequenceTraining(
+        300, tokens=300, learning_rate=0.01, warmup_steps=30, label_smoothing=0.0, decay="linear"
+    )
     torch_translation.train_sequences(
         one, pairs[:130], pairs[130:], settings, "cpu", tmp_path / "torch", progress=False
     )
     translation.train_sequences(two, pairs[:130], pairs[130:], settings, None, tmp_path / "mxnet", progress=False)
     theirs, ours = (type(one).from_pretrained(tmp_path / name).eval() for name in ("torch", "mxnet"))
-    texts = sorted({example.source for example in examples})
+    texts = sorted({example.source for example in examples[:130]})
     translated = torch_translation.translate(ours, tokenizer, texts, beam_size=1)
-    # Rounding differs from processor to processor; what two runs have not learned well they may translate in two ways.
-    other = torch_translation.translate(theirs, tokenizer, texts, beam_size=1)
-    assert np.mean([a == b for a, b in zip(translated, other, strict=True)]) > 0.95
+    assert translated == torch_translation.translate(theirs, tokenizer, texts, beam_size=1)
     right = [" ".join(words[word] for word in text.split()) for text in texts]
     assert np.mean([a == b for a, b in zip(translated, right, strict=True)]) > 0.9, "it must have learned something"
     back = type(two).from_pretrained(tmp_path / "torch")
