@@ -25,6 +25,7 @@ import psutil
 from nbclient.exceptions import CellTimeoutError
 
 _SAMPLING_SECONDS = 0.25
+_LAST = "what-was-read"  # the tag of a cell that is run at the end and dropped
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any], cel
     try:
         with peak:
             papermill.execute_notebook(
-                root / path,
+                _with_last_cell(root / path),
                 executed,
                 parameters,
                 cwd=(root / path).parent,
@@ -130,41 +131,36 @@ def _dependencies(root: Path) -> Iterator[Path]:
         yield from sorted(found for found in root.glob(pattern) if found.is_file())
 
 
+def _with_last_cell(path: Path) -> nbformat.NotebookNode:
+    """Read a notebook, and let it tell at its end which data sets were read."""
+    notebook = nbformat.read(path, as_version=4)
+    source = "import json as _json\nfrom d2lbert.data import opened as _opened\nprint(_json.dumps(_opened()))"
+    notebook.cells.append(nbformat.v4.new_code_cell(source, metadata={"tags": [_LAST]}))
+    return notebook
+
+
 def _finish(executed: Path, root: Path, seconds: float, memory: float) -> None:
     """Drop what a reader need not see, and say under the title how the page was run."""
     notebook = nbformat.read(executed, as_version=4)
-    names = sorted(set(re.findall(r"\b(?:load|read|fetch)\(\s*\"([a-z0-9_]+)\"", _code(notebook))))
+    last = notebook.cells.pop()
+    opened = json.loads("".join(output.text for output in last.outputs if output.output_type == "stream"))
     # papermill adds a cell with the injected parameters; it repeats the cell above it.
     notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
-    band = nbformat.v4.new_markdown_cell(_band(root, seconds, memory, names))
+    band = nbformat.v4.new_markdown_cell(_band(root, seconds, memory, opened))
     notebook.cells.insert(1, band)
     nbformat.write(notebook, executed)
 
 
-def _code(notebook: nbformat.NotebookNode) -> str:
-    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-
-
-def _band(root: Path, seconds: float, memory: float, names: list[str]) -> str:
+def _band(root: Path, seconds: float, memory: float, opened: dict[str, str]) -> str:
     versions = ", ".join(f"{name} {_version(name)}" for name in ("torch", "mxnet", "numpy", "d2lbert"))
     when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
-    data = ", ".join(f"{name} ({_origin(name)})" for name in names) or "none"
+    data = ", ".join(f"{name} ({kind})" for name, kind in sorted(opened.items())) or "none"
     return (
         ":::{admonition} How this page was run\n:class: run-band\n"
         f"On {when}, commit {_commit(root)}, in **{seconds:.0f} s** with at most **{memory:.1f} GiB** of memory, on "
         f"{psutil.cpu_count()} cores of {_processor()}, accelerator: {_accelerator()}. "
         f"Python {platform.python_version()}, {versions}. Data: {data}.\n:::"
     )
-
-
-def _origin(name: str) -> str:
-    """Say whether the full set or the sample of this book was read; a name that is no data set is packaged."""
-    from d2lbert import UserError, data
-
-    try:
-        return "sample" if data.is_sample(name) else "full"
-    except UserError:
-        return "packaged"
 
 
 def _version(package: str) -> str:

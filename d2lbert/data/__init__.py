@@ -17,7 +17,7 @@ from d2lbert.data.examples import (
 )
 from d2lbert.data.readers.formats import guess_format, read_file
 from d2lbert.data.readers.tables import Columns
-from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, read
+from d2lbert.data.registry import SampleDataWarning, describe, fetch, info, is_sample, load, names, opened, read
 from d2lbert.data.splitting import cut_dev
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "is_sample",
     "load",
     "names",
+    "opened",
     "read",
     "read_file",
 ]

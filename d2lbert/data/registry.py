@@ -46,6 +46,9 @@ class _Source:
     missing: str = ""
 
 
+_opened: dict[str, str] = {}  # in the order in which this process asked for them
+
+
 def names() -> list[str]:
     """Return the names of all data sets."""
     return sorted(read_manifest(home()))
@@ -70,17 +73,14 @@ def fetch(name: str) -> Path:
     """
     entry = data_set(name)
     mirror = _mirror_folder(entry)
-    if mirror is not None and _complete(mirror, entry):
-        for file in entry.files:
-            if not _intact(mirror / file.name, file):
-                raise UserError(
-                    f"{mirror / file.name} is damaged (wrong sha256); get the file again or unset D2LBERT_DATA"
-                )
-        return mirror
-    folder = cache_folder() / entry.folder
+    folder = mirror if mirror is not None and _complete(mirror, entry) else cache_folder() / entry.folder
     for file in entry.files:
-        if not _intact(folder / file.name, file):
-            _download(entry, file, folder)
+        if _intact(folder / file.name, file):
+            continue
+        if folder == mirror:
+            raise UserError(f"{folder / file.name} is damaged (wrong sha256); get the file again or unset D2LBERT_DATA")
+        _download(entry, file, folder)
+    _opened[name] = "full"
     return folder
 
 
@@ -107,6 +107,11 @@ def is_sample(name: str) -> bool:
         UserError: as :func:`fetch`; :class:`NotAvailable` only where there is no sample either.
     """
     return bool(_find_source(data_set(name)).missing)
+
+
+def opened() -> dict[str, str]:
+    """Return the data sets that this process has read or fetched: name -> ``"full"`` or ``"sample"``."""
+    return dict(_opened)
 
 
 def describe() -> list[dict[str, Any]]:
@@ -162,6 +167,7 @@ def _find_source(entry: DataSet) -> _Source:
     except NotAvailable as error:
         if not entry.samples:
             raise
+        _opened[entry.name] = "sample"
         return _Source(home() / "samples" / entry.folder, entry.samples, missing=error.reason)
 
 

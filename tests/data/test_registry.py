@@ -281,6 +281,19 @@ def test_the_sample_comes_with_a_warning_at_the_line_that_asked(cache: Path, ser
     assert data.is_sample("tiny")
 
 
+def test_what_was_opened_is_told_with_its_kind(
+    cache: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script = ["404"]
+    load_quietly()
+    assert data.opened()["tiny"] == "sample"
+    monkeypatch.setenv("D2LBERT_DATA", str(fill(tmp_path / "mirror").parent))
+    data.fetch("tiny")
+    assert data.opened()["tiny"] == "full"
+    data.opened().clear()  # a copy
+    assert "tiny" in data.opened()
+
+
 def test_reading_as_a_stream_warns_before_the_first_example(cache: Path, server: Server) -> None:
     server.script = ["404"]
     with pytest.warns(SampleDataWarning) as caught:

@@ -8,6 +8,8 @@ from pathlib import Path
 import nbformat
 from run_notebook import execute
 
+from d2lbert import data
+
 
 def write(path: Path, source: str) -> None:
     """Write a notebook with a title and one cell of code."""
@@ -40,6 +42,15 @@ def test_what_has_not_changed_is_not_run_again(tmp_path: Path) -> None:
     assert not execute(Path("good.ipynb"), tmp_path, tmp_path / "executed", {"x": 2}).cached
     band = nbformat.read(tmp_path / "executed" / "good.ipynb", as_version=4).cells[1].source
     assert "How this page was run" in band
+
+
+def test_the_band_names_the_data_that_were_read_however_they_are_named(tmp_path: Path) -> None:
+    loop = "from d2lbert import data\nfor name in ('tr' + 'ec', 'mrpc'):\n    data.load(name, 'dev')"
+    write(tmp_path / "reads.ipynb", loop)
+    notebook = nbformat.read(execute(Path("reads.ipynb"), tmp_path, tmp_path / "executed", {}).executed, as_version=4)
+    kind = "sample" if data.is_sample("trec") else "full"
+    assert f"Data: mrpc ({kind}), trec ({kind})." in notebook.cells[1].source
+    assert [cell.cell_type for cell in notebook.cells] == ["markdown", "markdown", "code"]
 
 
 def test_two_that_want_the_same_notebook_run_it_once(tmp_path: Path) -> None:
