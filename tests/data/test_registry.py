@@ -158,7 +158,7 @@ def test_downloads_once_and_then_reads_from_the_cache(cache: Path, server: Serve
     assert server.requests == ["/train.tsv", "/dev.tsv"]
     assert (cache / "tiny_files" / "train.tsv").read_bytes() == CONTENT
     assert files_in(cache) == ["dev.tsv", "train.tsv"]
-    assert not data.is_sample("tiny")
+    assert (data.is_sample("tiny"), data.opened()["tiny"]) == (False, "full")
 
 
 def test_the_mirror_comes_before_the_cache_and_the_network(
@@ -278,20 +278,7 @@ def test_the_sample_comes_with_a_warning_at_the_line_that_asked(cache: Path, ser
     assert "D2LBERT_DATA" in text
     # The text may be printed on a page: it names no folder of this machine.
     assert str(cache) not in text
-    assert data.is_sample("tiny")
-
-
-def test_what_was_opened_is_told_with_its_kind(
-    cache: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.script = ["404"]
-    load_quietly()
-    assert data.opened()["tiny"] == "sample"
-    monkeypatch.setenv("D2LBERT_DATA", str(fill(tmp_path / "mirror").parent))
-    data.fetch("tiny")
-    assert data.opened()["tiny"] == "full"
-    data.opened().clear()  # a copy
-    assert "tiny" in data.opened()
+    assert (data.is_sample("tiny"), data.opened()["tiny"]) == (True, "sample")
 
 
 def test_reading_as_a_stream_warns_before_the_first_example(cache: Path, server: Server) -> None:
