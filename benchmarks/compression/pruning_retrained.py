@@ -6,7 +6,7 @@ its result. The file is written after each model anew. What is finished is kept,
 same command goes on where it was stopped.
 
     python -m benchmarks.compression.pruning_retrained --precision bfloat16    # an hour or more on one core
-    python -m benchmarks.compression.pruning_retrained --size 60 --runs FOLDER --result compression/trial
+    python -m benchmarks.compression.pruning_retrained --size 60 --runs FOLDER
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
     settings = Training(
         epochs=2, learning_rate=5e-5, best_by="accuracy", precision=options.precision, max_length=MAX_LENGTH
     )
-    record = Record(options.result, ["torch", "d2lbert"], [settings.seed], data_sets=["sst2"])
+    record = Record(options.result, ["torch", "d2lbert"], [settings.seed], data_sets=["sst2"], size=options.size)
     torch.set_num_threads(1)
     whole = Whole(options.size)
     metrics: dict[str, Any] = {}

@@ -6,7 +6,7 @@ on a machine that does nothing else: the result tells the load before it began, 
 ``compression/pruning`` are taken from its result.
 
     OMP_NUM_THREADS=1 python -m benchmarks.compression.pruning_speed    # needs D2LBERT_DATA for the real set
-    python -m benchmarks.compression.pruning_speed --size 60 --result compression/trial
+    python -m benchmarks.compression.pruning_speed --size 60
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="examples of each part, to try the script out; default all")
     parser.add_argument("--result", default="compression/pruning_speed", help="results/<this>.json")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], data_sets=["sst2"])
+    record = Record(options.result, ["torch", "d2lbert"], data_sets=["sst2"], size=options.size)
     torch.set_num_threads(1)
     whole = Whole(options.size)
     models = {name: whole.after(change) for name, change in smaller_models(whole).items() if name not in NOT_TIMED}

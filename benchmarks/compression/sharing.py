@@ -6,7 +6,7 @@ file, and the accuracy on dev against the whole model's labels. Nothing is chose
 What is finished is kept: the same command goes on where it was stopped.
 
     python -m benchmarks.compression.sharing    # needs D2LBERT_DATA for the real set; ten minutes on one core
-    python -m benchmarks.compression.sharing --size 60 --runs FOLDER --result compression/trial
+    python -m benchmarks.compression.sharing --size 60 --runs FOLDER
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--result", default="compression/sharing", help="results/<this>.json")
     add_runs(parser, "compression/sharing")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], data_sets=["sst2"])
+    record = Record(options.result, ["torch", "d2lbert"], data_sets=["sst2"], size=options.size)
     torch.set_num_threads(1)
     whole = Whole(options.size)
     exact = {**size_of(whole.model), **whole.score(whole.model, "dev")}

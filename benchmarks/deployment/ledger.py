@@ -325,7 +325,9 @@ def main() -> None:
     parser.add_argument("--result", default="deployment/ledger", help="results/<this>.json")
     options = parser.parse_args()
     names = [name for name in STEPS if name in options.steps]
-    record = Record(options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], data_sets=["sst2"])
+    record = Record(
+        options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], data_sets=["sst2"], size=options.size
+    )
     rows = stored_rows(options.result, names)
     measured = measure(options, names)
     stamp = record.stamp() | record.beside()

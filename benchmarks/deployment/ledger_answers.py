@@ -8,7 +8,7 @@ steps take turns in one process: batches of windows for the speed, all questions
 pieces, importance, calibration) is chosen from training questions.
 
     python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; eight minutes on two idle cores
-    python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2 --result deployment/trial
+    python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--result", default="deployment/ledger_answers", help="results/<this>.json")
     options = parser.parse_args()
     packages = ["torch", "transformers", "onnxruntime", "d2lbert"]
-    record = Record(options.result, packages, data_sets=["xquad", "squadshifts"], samples_do=False)
+    record = Record(options.result, packages, data_sets=["xquad", "squadshifts"], samples_do=False, size=options.size)
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), options.size)
         rows = measure(shop, options.turns, options.batches)

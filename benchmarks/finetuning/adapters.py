@@ -32,6 +32,7 @@ from d2lbert.tasks.base import Task
 from d2lbert.tasks.table import named_task
 from d2lbert.torch import heads
 from d2lbert.torch.adapters import add_adapters, save_adapters
+from d2lbert.torch.encoder import count_parameters
 from d2lbert.torch.runtime import best_device, seed_everything
 from d2lbert.torch.training.evaluation import evaluate
 from d2lbert.torch.training.finetuning import fine_tune
@@ -62,7 +63,9 @@ def settings_of(name: str, precision: str) -> Training:
     return dataclasses.replace(settings, batch_size=8, max_length=256) if name == SQUAD else settings
 
 
-def train(name: str, parts: Sequence[list[Any]], settings: Training, out: Path) -> dict[str, Any]:
+def train(
+    name: str, parts: Sequence[list[Any]], settings: Training, out: Path, adapter: AdapterConfig
+) -> dict[str, Any]:
     """Train an adapter, write it to ``out``, and score what was written."""
     seed_everything(settings.seed)
     plan = plan_of(name)
@@ -70,7 +73,8 @@ def train(name: str, parts: Sequence[list[Any]], settings: Training, out: Path) 
     encoder, tokenizer = get_model("minilm")
     head = getattr(heads, named_task(plan.task).head)
     model = head(without_dropout(encoder), task.labels)
-    add_adapters(model, AdapterConfig())
+    add_adapters(model, adapter)
+    numbers = count_parameters(model)
     began = time.perf_counter()
     # On a processor the backward pass of the fused attention is slower than the formula, in bfloat16 several times.
     with sdpa_kernel(SDPBackend.MATH):
@@ -80,7 +84,7 @@ def train(name: str, parts: Sequence[list[Any]], settings: Training, out: Path) 
     shipped = head.from_pretrained(out)
     scores, _ = evaluate(shipped.to(best_device()), task, tokenizer, parts[2], settings.max_length, best_device())
     sizes = dict(zip(("train", "choice", "scored"), map(len, parts), strict=True))
-    return {"scores": scores, "history": history, "examples": sizes, "seconds": seconds}
+    return {"scores": scores, "history": history, "examples": sizes, "seconds": seconds, "numbers": numbers}
 
 
 def full_scores(name: str) -> dict[str, float]:
@@ -92,12 +96,12 @@ def full_scores(name: str) -> dict[str, float]:
 
 def kept_or_train(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return what an earlier call has kept of this set, or train and keep it."""
-    settings = settings_of(name, options.precision)
+    settings, adapter = settings_of(name, options.precision), AdapterConfig()
     out = options.runs / f"minilm-{name}"
     found: dict[str, Any] = kept(
         options.runs / f"{name}.json",
-        {"training": asdict(settings), "adapter": asdict(AdapterConfig())},
-        lambda: train(name, [part[: options.size] for part in parts_of(name)], settings, out),
+        {"training": asdict(settings), "adapter": asdict(adapter)},
+        lambda: train(name, [part[: options.size] for part in parts_of(name)], settings, out, adapter),
     )
     size = (out / "adapter_model.safetensors").stat().st_size
     print(name, found["scores"], flush=True)
@@ -113,7 +117,9 @@ def main() -> None:
     add_runs(parser, "finetuning/adapters")
     options = parser.parse_args()
     names = [one for name in options.sets for one in (DATA_SETS if name == SQUAD else (name,))]
-    record = Record("finetuning/adapters", ["torch", "d2lbert", "scikit-learn", "scipy"], [0], data_sets=names)
+    record = Record(
+        "finetuning/adapters", ["torch", "d2lbert", "scikit-learn", "scipy"], [0], data_sets=names, size=options.size
+    )
     sets: dict[str, Any] = {}
     for name in options.sets:
         sets[name] = kept_or_train(name, options)

@@ -121,7 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     names = [one for name in options.sets for one in (DATA_SETS if name == QUESTIONS else (name,))]
     seeds = sorted({seed for name in options.sets for seed in SEEDS[name]})
-    record = Record("finetuning/mxnet", ["mxnet", "numpy", "d2lbert"], seeds, data_sets=names)
+    record = Record("finetuning/mxnet", ["mxnet", "numpy", "d2lbert"], seeds, data_sets=names, size=options.size)
     found: dict[str, Any] = {}
     runs: dict[str, Any] = {}
     for name in options.sets:

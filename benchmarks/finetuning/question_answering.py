@@ -200,7 +200,9 @@ def main() -> None:
     add_precision(parser)
     arguments = parser.parse_args()
     spans, no_answer = (dataclasses.replace(one, precision=arguments.precision) for one in (SPANS, NO_ANSWER))
-    record = Record("finetuning/question_answering", ["torch", "d2lbert"], arguments.seeds, data_sets=DATA_SETS)
+    record = Record(
+        "finetuning/question_answering", ["torch", "d2lbert"], arguments.seeds, data_sets=DATA_SETS, size=arguments.size
+    )
     parts = read_parts(get_model("minilm")[1], arguments.size)
     notes = {
         "data": {name: len(questions) for name, questions in parts.items()},

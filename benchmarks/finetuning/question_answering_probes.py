@@ -86,7 +86,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=Path("runs/question_answering/model-0"))
     parser.add_argument("--size", type=int, help="questions, to try the script out; default all")
     arguments = parser.parse_args()
-    record = Record("finetuning/question_answering_probes", ["torch", "d2lbert"], data_sets=["xquad"])
+    record = Record(
+        "finetuning/question_answering_probes", ["torch", "d2lbert"], data_sets=["xquad"], size=arguments.size
+    )
     model = BertForQuestionAnswering.from_pretrained(arguments.model).to(best_device())
     tokenizer, task = WordPiece.from_pretrained(arguments.model), QuestionAnswering()
     questions = read_parts(tokenizer, arguments.size)["xquad"]

@@ -60,6 +60,17 @@ def test_results_from_before_data_sets_were_noted_count_as_real(
     assert Record("bert/wic", [], path=tmp_path / "x.json", data_sets=["wic"]).path == tmp_path / "x.json"
 
 
+def test_a_part_of_the_data_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(record, "ROOT", tmp_path)
+    Record("bert/wic", []).write({"accuracy": 0.6})
+    Record("bert/wic", [], size=8).write({"accuracy": 0.9})
+    whole, part = (tmp_path / folder / "bert" / "wic.json" for folder in ("results", "runs/on_parts"))
+    assert [json.loads(path.read_text())["metrics"]["accuracy"] for path in (whole, part)] == [0.6, 0.9]
+    assert "only 8 examples are read: the result goes to runs/on_parts/bert/wic.json\n" in capsys.readouterr().out
+
+
 def test_what_needs_the_real_data_says_so_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     samples_of({"wikipedia_en"}, monkeypatch)
     with pytest.raises(
