@@ -25,7 +25,6 @@ import psutil
 from nbclient.exceptions import CellTimeoutError
 
 _SAMPLING_SECONDS = 0.25
-_LAST = "what-was-read"  # the tag of a cell that is run at the end and dropped
 
 
 @dataclass(frozen=True)
@@ -132,18 +131,18 @@ def _dependencies(root: Path) -> Iterator[Path]:
 
 
 def _with_last_cell(path: Path) -> nbformat.NotebookNode:
-    """Read a notebook, and let it tell at its end which data sets were read."""
+    """Read a notebook, with one more cell that tells which data sets were read; ``_finish`` takes it away."""
     notebook = nbformat.read(path, as_version=4)
     source = "import json as _json\nfrom d2lbert.data import opened as _opened\nprint(_json.dumps(_opened()))"
-    notebook.cells.append(nbformat.v4.new_code_cell(source, metadata={"tags": [_LAST]}))
+    notebook.cells.append(nbformat.v4.new_code_cell(source))
     return notebook
 
 
 def _finish(executed: Path, root: Path, seconds: float, memory: float) -> None:
     """Drop what a reader need not see, and say under the title how the page was run."""
     notebook = nbformat.read(executed, as_version=4)
-    last = notebook.cells.pop()
-    opened = json.loads("".join(output.text for output in last.outputs if output.output_type == "stream"))
+    printed = [output.text for output in notebook.cells.pop().outputs if output.get("name") == "stdout"]
+    opened = json.loads("".join(printed))
     # papermill adds a cell with the injected parameters; it repeats the cell above it.
     notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
     band = nbformat.v4.new_markdown_cell(_band(root, seconds, memory, opened))
