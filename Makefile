@@ -25,8 +25,8 @@ pdf: .venv/ready  ## from what make book ran: the whole book to print, in _build
 epub: .venv/ready  ## the same for e-readers
 	$(RUN) tools/bind_book.py epub
 
-test: check  ## prove everything
-	$(PYTEST) --hypothesis-profile=full tests
+test: check  ## prove everything; the tests of structure have run in check
+	$(PYTEST) --hypothesis-profile=full --ignore=tests/structure tests
 
 quick: .venv/ready  ## all but the slow tests, the notebooks and the site: less than ten minutes
 	$(PYTEST) -m "not slow" --ignore=tests/system/notebooks --ignore=tests/system/site tests

@@ -17,8 +17,9 @@ GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><
 # Rules of axe-core that look at colours or pictures: a theme changes nothing else of a page.
 LOOKS = ("color-contrast", "link-in-text-block", "image-alt", "svg-img-alt")
 _RUN_AXE = """
-const [rules, done] = arguments;
-const chosen = rules.length ? {runOnly: {type: 'rule', values: rules}} : {};
+const [only, without, done] = arguments;
+const chosen = {rules: Object.fromEntries(without.map(rule => [rule, {enabled: false}]))};
+if (only.length) chosen.runOnly = {type: 'rule', values: only};
 axe.run(document, {resultTypes: ['violations'], ...chosen}).then(found => done(found.violations
   .filter(({impact}) => impact === 'serious' || impact === 'critical')
   .flatMap(({id, nodes}) => nodes.map(({target, failureSummary}) =>
@@ -84,14 +85,15 @@ def put_on(driver: webdriver.Chrome, theme: str) -> None:
     driver.execute_script(f"document.documentElement.dataset.theme = document.documentElement.dataset.mode = '{theme}'")
 
 
-def serious(driver: webdriver.Chrome, rules: Sequence[str] = ()) -> list[str]:
+def serious(driver: webdriver.Chrome, only: Sequence[str] = (), without: Sequence[str] = ()) -> list[str]:
     """Return the serious and critical findings of axe-core on the page that is shown, a line each.
 
     Args:
-        rules: of axe-core; without any, all of them.
+        only: these rules of axe-core are asked; without any, all of them.
+        without: these are not.
     """
     driver.execute_script(AXE.read_text(encoding="utf-8"))
-    found: list[str] = driver.execute_async_script(_RUN_AXE, list(rules))
+    found: list[str] = driver.execute_async_script(_RUN_AXE, list(only), list(without))
     return found
 
 

@@ -56,7 +56,8 @@ def test_what_a_reader_cannot_use_is_seen(driver: webdriver.Chrome, tmp_path: Pa
     with served(tmp_path) as address:
         show(driver, f"{address}/page.html", DESKTOP)
         assert [one for one in serious(driver) if one.startswith(problem)]
-        assert bool(serious(driver, LOOKS)) == (problem in LOOKS)
+        assert bool(serious(driver, only=LOOKS)) == (problem in LOOKS)
+        assert bool(serious(driver, without=LOOKS)) == (problem not in LOOKS)
 
 
 @pytest.mark.parametrize(
