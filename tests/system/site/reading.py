@@ -20,10 +20,11 @@ _RUN_AXE = """
 const [only, without, done] = arguments;
 const chosen = {rules: Object.fromEntries(without.map(rule => [rule, {enabled: false}]))};
 if (only.length) chosen.runOnly = {type: 'rule', values: only};
-axe.run(document, {resultTypes: ['violations'], ...chosen}).then(found => done(found.violations
-  .filter(({impact}) => impact === 'serious' || impact === 'critical')
-  .flatMap(({id, nodes}) => nodes.map(({target, failureSummary}) =>
-    `${id}: ${target.join(' ')} ${failureSummary.split('\\n')[1] || ''}`))));
+axe.run(document, {resultTypes: ['violations'], ...chosen}).then(({violations, incomplete}) => done([
+  ...violations.filter(({impact}) => impact === 'serious' || impact === 'critical')
+    .flatMap(({id, nodes}) => nodes.map(({target, failureSummary}) =>
+      `${id}: ${target.join(' ')} ${failureSummary.split('\\n')[1] || ''}`)),
+  ...incomplete.filter(({error}) => error).map(({id, error}) => `${id} broke off: ${error}`)]));
 """
 _WIDE = """
 const wide = [];
@@ -87,6 +88,8 @@ def put_on(driver: webdriver.Chrome, theme: str) -> None:
 
 def serious(driver: webdriver.Chrome, only: Sequence[str] = (), without: Sequence[str] = ()) -> list[str]:
     """Return the serious and critical findings of axe-core on the page that is shown, a line each.
+
+    A rule that breaks off is a finding, too: it would otherwise find nothing.
 
     Args:
         only: these rules of axe-core are asked; without any, all of them.

@@ -60,6 +60,14 @@ def test_what_a_reader_cannot_use_is_seen(driver: webdriver.Chrome, tmp_path: Pa
         assert bool(serious(driver, without=LOOKS)) == (problem not in LOOKS)
 
 
+def test_a_rule_that_breaks_off_is_seen(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    broken = "<script>Range.prototype.getClientRects = () => { throw new Error('no') }</script>"
+    (tmp_path / "page.html").write_text(GOOD.replace("<p>Hello</p>", f"<title>t</title><p>Hello</p>{broken}"))
+    with served(tmp_path) as address:
+        show(driver, f"{address}/page.html", DESKTOP)
+        assert [one for one in serious(driver) if one.startswith("color-contrast broke off: ")]
+
+
 @pytest.mark.parametrize(
     "wide", ["<table><tr><td>WIDE</td></tr></table>", "<mjx-container display='true'>WIDE</mjx-container>"]
 )
