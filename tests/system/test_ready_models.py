@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import torch
 from cli_support import complaint, run
 
 from d2lbert import UserError, data, get_model
+from d2lbert.data import Pair, TaggedSentence
 from d2lbert.data.batching import pack
+from d2lbert.data.facts import TALKS
+from d2lbert.metrics import squad_f1
 from d2lbert.tasks.table import named_task
 from d2lbert.torch import heads
 from d2lbert.torch.adapters import adapted_layers, load_adapters
 from d2lbert.torch.runtime import to_tensors
-from d2lbert.torch.training.evaluation import evaluate
+from d2lbert.torch.training.evaluation import evaluate, predict
 from d2lbert.weights.adapters import ADAPTER_WEIGHTS_FILE
 from d2lbert.zoo import describe_models, locate
 from d2lbert.zoo.table import ModelEntry, entries, find_entry
@@ -100,6 +104,38 @@ def test_similar_sentences_score_higher(no_data: None) -> None:
     command = ("predict", "pair", "--model", "minilm-stsb_en", "--text", "A man plays a guitar.", "--pair")
     near, far = (run(*command, text).stdout for text in ("Somebody is playing the guitar.", "The market fell."))
     assert json.loads(near)["score"] > json.loads(far)["score"] + 2
+
+
+def _answers(dataset: str, questions: Sequence[Any]) -> list[dict[str, Any]]:
+    """What the adapters of a data set answer."""
+    entry = find_entry(f"minilm-{dataset}")
+    model, tokenizer = get_model(entry.label)
+    return predict(model, named_task(entry.task).of_model(model.labels, None), tokenizer, questions)
+
+
+def test_two_reports_of_one_processor_are_paraphrases(no_data: None) -> None:
+    """In both orders; a report and a text of something else are none."""
+    announced = "The processor was announced in San Jose at the Forum."
+    unveiled = "The processor was unveiled at the Forum in San Jose."
+    questions = [Pair(announced, unveiled), Pair(unveiled, announced), Pair(announced, "A cat sleeps on the sofa .")]
+    assert [answer["label"] for answer in _answers("mrpc", questions)] == ["paraphrase", "paraphrase", "different"]
+
+
+def test_jim_is_a_person_and_amazon_a_corporation(no_data: None) -> None:
+    (answer,) = _answers(
+        "wnut17", [TaggedSentence(tuple(["Jim", "bought", "3000", "shares", "of", "Amazon", "in", "2006", "."]))]
+    )
+    entities = [(entity["text"], entity["type"]) for entity in answer["entities"]]
+    assert entities == [("Jim", "person"), ("Amazon", "corporation")]
+
+
+def test_four_of_the_talks_questions_are_answered(no_data: None) -> None:
+    """What one can learn in NUS is a long list; the model names the university in its place."""
+    scores = {}
+    for question, answer in zip(TALKS, _answers("squad", TALKS), strict=True):
+        assert question.context[answer["start"] :].startswith(answer["answer"])
+        scores[question.question] = squad_f1(answer["answer"], [one.text for one in question.answers])
+    assert [text for text, score in scores.items() if score < 1] == ["What can we learn in NUS?"]
 
 
 def test_the_stored_score_again(real_data: Path, root: Path) -> None:
