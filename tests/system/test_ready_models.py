@@ -122,9 +122,8 @@ def test_two_reports_of_one_processor_are_paraphrases(no_data: None) -> None:
 
 
 def test_jim_is_a_person_and_amazon_a_corporation(no_data: None) -> None:
-    (answer,) = _answers(
-        "wnut17", [TaggedSentence(tuple(["Jim", "bought", "3000", "shares", "of", "Amazon", "in", "2006", "."]))]
-    )
+    jim = TaggedSentence(("Jim", "bought", "3000", "shares", "of", "Amazon", "in", "2006", "."))
+    (answer,) = _answers("wnut17", [jim])
     entities = [(entity["text"], entity["type"]) for entity in answer["entities"]]
     assert entities == [("Jim", "person"), ("Amazon", "corporation")]
 
