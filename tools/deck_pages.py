@@ -7,7 +7,7 @@ one ``[[row]]`` for each thing that a slide shows, in the order of the slides:
 * ``where``: links, each ``part/chapter#heading``.
 * ``number``: the slide's number or answer, where it has one; then ``ours`` must be there as well.
 * ``ours``: what the book has. ``{topic/run:a.b}`` stands for an entry of ``results/<topic>/<run>.json``, below its
-  ``metrics``: 100 times the mean, with the standard deviation where there is one; ``{topic/run:a.b|.2f}`` is the number
+  ``metrics``: 100 times the mean, with the standard deviation where there are several runs; ``{topic/run:a.b|.2f}`` is the number
   itself in that format. ``{parameters:base}`` counts the encoder of a preset.
 """
 
@@ -124,5 +124,6 @@ def _shown(found: Any, form: str | None) -> str:
     if form:
         return format(found, form)
     if isinstance(found, dict):
-        return f"{100 * found['mean']:.1f} ± {100 * found['std']:.1f}"
+        spread = f" ± {100 * found['std']:.1f}" if found["n"] > 1 else ""
+        return f"{100 * found['mean']:.1f}{spread}"
     return f"{found:,}" if isinstance(found, int) else f"{100 * found:.1f}"

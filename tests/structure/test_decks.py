@@ -69,6 +69,15 @@ def test_row_becomes_a_line_with_numbers_and_links() -> None:
     assert last.endswith(f"| {100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f} |")
 
 
+def test_a_single_run_has_no_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = {"mean": 0.5, "std": 0.0, "n": 1}
+    monkeypatch.setattr("deck_pages.entry", lambda name, place: runs)
+    row = GOOD | {"ours": "{some/run:accuracy}"}
+    assert table([row]).endswith("| 50.0 |")
+    runs["n"] = 2
+    assert table([row]).endswith("| 50.0 ± 0.0 |")
+
+
 def test_anchor_is_that_of_the_site() -> None:
     assert slug("The papers' numbers beside ours") == "the-papers-numbers-beside-ours"
     assert slug("Writing: which token to take?") == "writing-which-token-to-take"
