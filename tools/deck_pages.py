@@ -7,8 +7,8 @@ one ``[[row]]`` for each thing that a slide shows, in the order of the slides:
 * ``where``: links, each ``part/chapter#heading``.
 * ``number``: the slide's number or answer, where it has one; then ``ours`` must be there as well.
 * ``ours``: what the book has. ``{topic/run:a.b}`` stands for an entry of ``results/<topic>/<run>.json``, below its
-  ``metrics``: 100 times the mean, with the standard deviation where there are several runs; ``{topic/run:a.b|.2f}`` is the number
-  itself in that format. ``{parameters:base}`` counts the encoder of a preset.
+  ``metrics``: 100 times the mean, with the standard deviation where there are several runs;
+  ``{topic/run:a.b|.2f}`` is the number itself in that format. ``{parameters:base}`` counts the encoder of a preset.
 """
 
 from __future__ import annotations
