@@ -37,10 +37,10 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m mypy
 	$(RUN) -m pytest -q tests/structure
 
-lowest:  ## the quick tests with the lowest versions that pyproject.toml allows, in an environment of their own
+lowest:  ## the quick tests with the lowest versions that pyproject.toml allows, PyTorch as locked, in an environment of their own
 	PYTHON="$(PYTHON)" bash tools/versions.sh lowest
 
-newest:  ## the same with the newest versions there are
+newest:  ## the same with the newest versions there are, PyTorch as locked
 	PYTHON="$(PYTHON)" bash tools/versions.sh newest
 
 mxnet:  ## the MXNet edition on Python 3.11, 3.12 and 3.13, each in a clean environment of its own; PYTHONS="3.11" for one
@@ -62,7 +62,7 @@ gpu: .venv/ready  ## on a machine with a GPU: how much of it pretraining uses, t
 notebooks: .venv/ready  ## run the chapters with nbval and compare the kept outputs
 	$(RUN) -m pytest -q --nbval-lax chapters
 
-bench: .venv/ready  ## side-by-side timings; writes results/. The other scripts of benchmarks/ train, some for hours
+bench: .venv/ready  ## side-by-side timings; writes results/. Many other scripts of benchmarks/ train, some for hours
 	for name in bert.packed_inference translation.training_speed pretraining.data pretraining.step finetuning.speed; do $(RUN) -m benchmarks.$$name || exit 1; done
 
 glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a day on two cores; needs D2LBERT_DATA
@@ -77,7 +77,7 @@ soak: .venv/ready  ## kill a pretraining run 20 times, at random moments; send t
 mutants: .venv/ready  ## plant bugs in a copy of the package and see whether its tests notice; writes results/. An hour
 	OMP_NUM_THREADS=1 $(RUN) -m benchmarks.tests.mutants
 
-clean:  ## remove what was built; .venv and downloaded data stay
+clean:  ## remove what was built; .venv, dist and downloaded data stay
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/ready: requirements/lock.txt requirements/mxnet.txt requirements/weights.txt requirements/seqeval.txt pyproject.toml

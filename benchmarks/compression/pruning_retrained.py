@@ -5,7 +5,7 @@ rate was not tuned. "nothing" is the whole model, trained as much. The choices o
 its result. The file is written after each model anew. What is finished is kept, and each epoch has a checkpoint: the
 same command goes on where it was stopped.
 
-    python -m benchmarks.compression.pruning_retrained --precision bfloat16    # an hour or more on one core
+    python -m benchmarks.compression.pruning_retrained --precision bfloat16    # forty minutes on one core
     python -m benchmarks.compression.pruning_retrained --size 60 --runs FOLDER
 """
 

@@ -5,7 +5,7 @@ for), the time of the step, and the time of its matrix products alone, in the sa
 between. The peak is the fastest of these products. The rest of the time is told apart by PyTorch's profiler; the
 optimizer, and the layout of a batch, are timed by themselves. One thread; step and products take turns.
 
-    python -m benchmarks.cost.roofline    # needs D2LBERT_DATA, and a quiet machine: ten minutes
+    python -m benchmarks.cost.roofline    # needs D2LBERT_DATA, and a quiet machine: three minutes
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Logits of float32 engines must agree; of int8 the largest difference is recorded
 
 MiniLM is ``minilm-sst2``; BERT-base has random weights, whose speed is that of any others.
 
-    python -m benchmarks.deployment.engines    # needs D2LBERT_DATA for the real sentences; half an hour on two cores
+    python -m benchmarks.deployment.engines    # needs D2LBERT_DATA for the real sentences; eleven minutes on two cores
     python -m benchmarks.deployment.engines --models minilm --turns 5 --batches 3 --result deployment/trial
 """
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours of "play" in context: ELMo's vectors of the word in all sentences of a corpus that have it.
+"""Nearest neighbours of "play" in context: ELMo's vectors of the word in sentences of a corpus that have it.
 
 For each query sentence, and for every layer, the corpus sentences whose "play" has the highest cosine with that of the
 query (Peters et al. 2018, table 4). Beside them what a table of word vectors gives: GloVe's neighbours of the word.

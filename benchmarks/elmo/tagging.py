@@ -3,7 +3,7 @@
 The tagger, its settings and the order of the sentences are the same; only the vectors differ. They do not learn. The
 epoch with the best F1 on dev is scored on test. For ELMo the learned weights of its layers are kept.
 
-    python -m benchmarks.elmo.tagging    # needs D2LBERT_DATA for the real sets; an hour on one core
+    python -m benchmarks.elmo.tagging    # needs D2LBERT_DATA for the real sets; twenty minutes on one core
 """
 
 from __future__ import annotations

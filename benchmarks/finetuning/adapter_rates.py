@@ -4,7 +4,7 @@ The chapter on adapters trains for 75 steps on 200 sentences of SST-2, and rank 
 short training is repeated at a third of the rate and at three times the rate. What counts is the training loss of each
 epoch: whether anything is learned at all. A seed draws the sentences and starts the adapters. Each run is kept.
 
-    python -m benchmarks.finetuning.adapter_rates    # needs D2LBERT_DATA for the real set; ten minutes on one core
+    python -m benchmarks.finetuning.adapter_rates    # needs D2LBERT_DATA for the real set; six minutes on one core
 """
 
 from __future__ import annotations

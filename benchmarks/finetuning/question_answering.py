@@ -1,8 +1,9 @@
 """Fine-tune the 6-layer MiniLM to answer questions by words of a text, and measure it on articles that it never saw.
 
-It learns from SQuADShifts (new Wikipedia) and from the questions of SQuAD 2.0 that have an answer; held-out articles
-of new Wikipedia choose the epoch. The test is XQuAD's English articles that are not in SQuAD 2.0. Then it goes on
-with all of SQuAD 2.0; half of the held-out articles choose the threshold for "no answer", the other half measure it.
+It learns from SQuADShifts (new Wikipedia) and from the questions with an answer in half of SQuAD 2.0's dev set;
+held-out articles of new Wikipedia choose the epoch. The test is XQuAD's English articles that are not in that half.
+Then it goes on with all questions of the half; some of the held-out articles choose the threshold for "no answer", the
+others measure it.
 The state is kept after every epoch, and what was measured after every seed: the same command goes on where it was
 stopped.
 

@@ -4,7 +4,7 @@ A true entity is *seen* if the same words with the same type stand in the traini
 continues nothing is illegal. *As told* scores the likeliest tag of each word, where such an ``I-`` begins an entity;
 *Viterbi* scores the most probable legal sequence. A recall has the standard error sqrt(p (1 - p) / n).
 
-    python -m benchmarks.finetuning.tagging_probes    # needs D2LBERT_DATA; half a minute
+    python -m benchmarks.finetuning.tagging_probes    # needs D2LBERT_DATA; a minute and a half
 """
 
 from __future__ import annotations

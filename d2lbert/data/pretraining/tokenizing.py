@@ -1,6 +1,6 @@
 """Tokenise a corpus: each distinct word once.
 
-Few words make up most of a text: four million characters of English hold some 65,000 distinct words. So the
+Few words make up most of a text: four million characters of English hold some 85,000 distinct words. So the
 `tokenizers` library splits each into pieces once, and from then on it is looked up; the rest is arithmetic on arrays.
 
 Shape legend: W words of a text (stretches between spaces), T tokens, S sentences.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,7 +41,14 @@ READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
 
 # Any of these tables (:mod:`d2lbert.data.readers.tables`) can be read for every task.
 _BY_ENDING = {".csv": ("csv",), ".xml": ("rte-xml", "copa"), ".parquet": ("parquet",)}
-_BY_ENDING |= dict.fromkeys((".jsonl", ".ndjson"), ("jsonl",))
+_BY_ENDING |= dict.fromkeys((".jsonl", ".ndjson"), ("jsonl",)) | {".conll": ("conll",)}
+# The columns by which a TSV is known as a table of its task. The others of pairs are those of GLUE's files, too.
+_TSV_COLUMNS: dict[str, Sequence[tuple[str, ...]]] = {
+    "pair": (("first", "second"), ("text", "pair")),
+    "tagging": [(name,) for name in records.WORDS],
+    "question_answering": list(itertools.product(records.QUESTIONS, records.CONTEXTS)),
+    "multiple_choice": [(name,) for name in records.PREMISES],
+}
 # Their readers take no label names: scores, choices and words of a text have none, and WiC's answers are T and F.
 _WITHOUT_LABELS = ("stsb", "sick-relatedness", "wic", "swag", "copa", "squad")
 LINES = "lines"  # texts to predict, one on each line
@@ -146,6 +154,8 @@ def guess_format(path: str | Path, task: str, columns: Columns = UNNAMED, labell
             return by_ending
         if columns.given:
             return "csv" if columns.separator else "tsv"
+        if ending == ".tsv" and _is_table(path, task):
+            return "tsv"
         if _takes_lines(task, labelled) and ending != ".tsv":
             return LINES
         if task == "classification":
@@ -176,6 +186,13 @@ def _guess_json(path: str | Path, task: str) -> str:
 def _is_swag(path: str | Path) -> bool:
     _, header = next(csv_rows(path), (1, []))
     return find_column(path, header, "sent1") is not None
+
+
+def _is_table(path: str | Path, task: str) -> bool:
+    """Whether the first line of a TSV names the columns of a table of the task."""
+    _, first = next(tab_rows(path), (1, []))
+    names = {name.strip().casefold() for name in first}
+    return any(names.issuperset(wanted) for wanted in _TSV_COLUMNS.get(task, ()))
 
 
 def _is_sst2(path: str | Path) -> bool:

@@ -58,6 +58,32 @@ def test_a_tsv_is_told_by_its_first_line(tmp_path: Path) -> None:
     assert guess_format(tmp_path / "a.txt", "pair", Columns(separator=";")) == "csv"
 
 
+@pytest.mark.parametrize(
+    ("task", "header", "format"),
+    [
+        ("pair", "First\tSecond\tlabel", "tsv"),
+        ("pair", "text\tpair\tscore", "tsv"),
+        ("pair", "index\tsentence1\tsentence2\tlabel", "glue-tsv"),
+        ("tagging", "words\ttags", "tsv"),
+        ("tagging", "Oslo\tB-LOC", "conll"),
+        ("question_answering", "context\tquestion\tanswer", "tsv"),
+        ("multiple_choice", "premise\tchoice0\tchoice1\tlabel", "tsv"),
+        ("multiple_choice", "sent1\tsent2\tending0\tending1\tlabel", "swag"),
+    ],
+)
+def test_a_tsv_of_other_tasks_is_told_by_its_columns(task: str, header: str, format: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"{header}\n")
+    assert guess_format(path, task) == format
+    if task != "tagging" or format == "tsv":
+        assert guess_format(path, task, labelled=False) == format
+
+
+def test_a_tsv_of_words_and_tags_is_read_as_the_table_that_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path, "words\ttags\nOslo lies\tB-LOC O\n")
+    examples = read_file(path, guess_format(path, "tagging"), task="tagging")
+    assert examples == [TaggedSentence(("Oslo", "lies"), ("B-LOC", "O"))]
+
+
 def test_a_file_to_predict_needs_no_labels(tmp_path: Path) -> None:
     lines = write(tmp_path, "one text\n\nanother text\n", "lines.txt")
     assert guess_format(lines, "classification", labelled=False) == "lines"
@@ -74,6 +100,7 @@ def test_a_file_to_predict_needs_no_labels(tmp_path: Path) -> None:
     sst2 = write(tmp_path, "one\t1\n", "sst2.tsv")
     assert read_file(sst2, "sst2", labelled=False) == [Sentence("one")]
     conll = write(tmp_path, "Oslo\nlies\n\nhere O\n", "words.conll")
+    assert guess_format(conll, "tagging", labelled=False) == "conll"
     assert read_file(conll, "conll", task="tagging", labelled=False) == [
         TaggedSentence(("Oslo", "lies")), TaggedSentence(("here",)),
     ]  # fmt: skip
