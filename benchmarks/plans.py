@@ -2,8 +2,8 @@
 
 Where a set has a test split, dev chooses the epoch and test is scored once; where it has none, and for CoLA, a tenth
 of the training examples chooses and dev is scored once. Of phrases, whole sentences choose, and what is part of them is
-not trained on. Each run is kept as it ends and each epoch has a checkpoint, so that a stopped benchmark goes on where it was.
-Each set has a script of its own in ``benchmarks/finetuning``.
+not trained on. Each run is kept as it ends and each epoch has a checkpoint, so that a stopped benchmark goes on where
+it was. Each set has a script of its own in ``benchmarks/finetuning``.
 """
 
 from __future__ import annotations
