@@ -70,9 +70,10 @@ class Plan:
 
 PLANS = {
     "sst2": Plan("classification", "accuracy", "dev"),
-    # Seventy thousand short phrases: a larger batch saves time and takes a higher rate. None was swept.
+    # Seventy thousand short phrases: a larger batch saves time. Twice the batch and the rate, and three epochs, did no
+    # better on the sentences that choose.
     "sst2_glue": Plan(
-        "classification", "accuracy", "test", epochs=3, learning_rate=1.5e-4, batch_size=128, sentences="sst2"
+        "classification", "accuracy", "test", epochs=2, learning_rate=7e-5, batch_size=64, sentences="sst2"
     ),
     "mrpc": Plan("pair", "f1", "dev", learning_rate=5e-5),
     "stsb_en": Plan("pair", "spearman", "dev"),
