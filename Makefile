@@ -35,7 +35,7 @@ check: .venv/ready  ## style, types, structure: a minute
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(RUN) -m pytest -q tests/structure
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) tests/structure
 
 lowest:  ## the quick tests with the lowest versions that pyproject.toml allows, PyTorch as locked, in an environment of their own
 	PYTHON="$(PYTHON)" bash tools/versions.sh lowest
