@@ -71,7 +71,7 @@ class Plan:
 PLANS = {
     "sst2": Plan("classification", "accuracy", "dev"),
     # Seventy thousand short phrases: a larger batch saves time. Twice the batch and the rate, and three epochs, did no
-    # better on the sentences that choose.
+    # better on the sentences that choose (one seed).
     "sst2_glue": Plan(
         "classification", "accuracy", "test", epochs=2, learning_rate=7e-5, batch_size=64, sentences="sst2"
     ),

@@ -190,9 +190,14 @@ def _is_swag(path: str | Path) -> bool:
 
 def _is_table(path: str | Path, task: str) -> bool:
     """Whether the first line of a TSV names the columns of a table of the task."""
-    _, first = next(tab_rows(path), (1, []))
-    names = {name.strip().casefold() for name in first}
+    names = set(_first_row(path))
     return any(names.issuperset(wanted) for wanted in _TSV_COLUMNS.get(task, ()))
+
+
+def _first_row(path: str | Path) -> list[str]:
+    """Return what stands between the TABs of the first line, in small letters; nothing for an empty file."""
+    _, first = next(tab_rows(path), (1, []))
+    return [name.strip().casefold() for name in first]
 
 
 def _is_sst2(path: str | Path) -> bool:
@@ -207,9 +212,8 @@ def _has_header(path: str | Path, task: str, columns: Columns) -> bool:
     """Whether the first line of a TSV names its columns. Only a text TAB label may come without."""
     if task != "classification" or columns.text_column or columns.label_column:
         return True
-    _, first = next(tab_rows(path), (1, []))
-    names = {name.strip().casefold() for name in first}
-    return len(first) > 2 or bool(names & {*records.TEXTS, *records.TARGETS})
+    first = _first_row(path)
+    return len(first) > 2 or not {*records.TEXTS, *records.TARGETS}.isdisjoint(first)
 
 
 def _readers_of(task: str) -> dict[str, Callable[..., Iterator[Any]]]:
