@@ -18,6 +18,9 @@ GOOD = '<!doctype html><html lang="en"><link rel="icon" href="data:,"><article><
 LOOKS = ("color-contrast", "link-in-text-block", "image-alt", "svg-img-alt")
 _RUN_AXE = """
 const [only, without, done] = arguments;
+axe.configure({rules: [
+  {id: 'color-contrast', selector: ':not([data-look-known])'},
+  {id: 'link-in-text-block', selector: ':is(a[href], [role=link]):not([data-look-known])'}]});
 const chosen = {rules: Object.fromEntries(without.map(rule => [rule, {enabled: false}]))};
 if (only.length) chosen.runOnly = {type: 'rule', values: only};
 axe.run(document, {resultTypes: ['violations'], ...chosen}).then(({violations, incomplete}) => done([
@@ -25,6 +28,37 @@ axe.run(document, {resultTypes: ['violations'], ...chosen}).then(({violations, i
     .flatMap(({id, nodes}) => nodes.map(({target, failureSummary}) =>
       `${id}: ${target.join(' ')} ${failureSummary.split('\\n')[1] || ''}`)),
   ...incomplete.filter(({error}) => error).map(({id, error}) => `${id} broke off: ${error}`)]));
+"""
+# axe-core compares the colours of each element by itself: many seconds where thousands of words of code are coloured.
+# Texts (or links) that look alike, in what looks alike, have one contrast: the first, middle and last are asked.
+_ASK_THREE_OF_EACH_LOOK = """
+const looks = new Map([[document, '']]);
+function look(node) {  // of an element and of all that it stands in
+  if (!looks.has(node)) {
+    const within = look(node.parentNode ?? node.host);
+    if (node instanceof Element) {
+      const style = getComputedStyle(node);
+      const own = ['color', 'backgroundColor', 'backgroundImage', 'opacity', 'filter', 'position', 'fontSize',
+        'fontWeight', 'fontStyle', 'textDecorationLine', 'textShadow', 'borderBottomWidth'].map(name => style[name]);
+      looks.set(node, within.endsWith(own.join()) ? within : `${within} / ${own.join()}`);
+    } else looks.set(node, within);
+  }
+  return looks.get(node);
+}
+const isText = ({nodeType, data}) => nodeType === Node.TEXT_NODE && data.trim();
+const alike = new Map();
+function gather(root) {
+  for (const node of root.querySelectorAll('*')) {
+    if (node.shadowRoot) gather(node.shadowRoot);
+    const seen = node.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true});
+    const asked = seen && (node.tagName === 'A' || [...node.childNodes].some(isText));
+    node.toggleAttribute('data-look-known', asked || !seen);
+    if (asked) alike.set(look(node), [...alike.get(look(node)) ?? [], node]);
+  }
+}
+gather(document.body);
+for (const nodes of alike.values())
+  for (const node of [nodes[0], nodes[nodes.length >> 1], nodes.at(-1)]) node.removeAttribute('data-look-known');
 """
 _WIDE = """
 const wide = [];
@@ -96,6 +130,7 @@ def serious(driver: webdriver.Chrome, only: Sequence[str] = (), without: Sequenc
         without: these are not.
     """
     driver.execute_script(AXE.read_text(encoding="utf-8"))
+    driver.execute_script(_ASK_THREE_OF_EACH_LOOK)
     found: list[str] = driver.execute_async_script(_RUN_AXE, list(only), list(without))
     return found
 
