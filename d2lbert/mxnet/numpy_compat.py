@@ -69,6 +69,9 @@ class _Finder(MetaPathFinder):
             fromlist: Sequence[str] | None = (),
             level: int = 0,
         ) -> ModuleType:
+            if name == "sklearn.base":
+                # A second of every start, for the deprecated class FeedForward alone. MXNet goes on without it.
+                raise ImportError("MXNet is imported without scikit-learn")
             module = builtins.__import__(name, globals, locals, fromlist or (), level)
             return view if module is np else module
 

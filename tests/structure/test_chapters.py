@@ -134,6 +134,7 @@ def test_rules_see_bad_cells() -> None:
         "never shows the notebook.table",
         "without the tags",
         "keeps no output",
+        "code cell 4 needs a number",
     ):
         assert part in found
 

@@ -14,6 +14,8 @@ import nbformat
 import yaml
 from addresses import Addresses, read_addresses
 from deck_pages import page_text
+from errata import PAGE as ERRATA
+from errata import errata_page
 from notebook_page import toy_boxes
 from plans import with_plans
 from portable import Page as Resolving
@@ -165,7 +167,8 @@ class _Writer:
         return known
 
     def _text(self, path: Path) -> str:
-        text = self._without_demos(with_plans(page_text(self._root / path)), path).replace(MARK, "")
+        text = errata_page(self._root) if path == ERRATA else page_text(self._root / path)
+        text = self._without_demos(with_plans(text), path).replace(MARK, "")
         text = text.replace('href="../../', f'href="{self._book.addresses.site}')  # what the site alone has
         self._cited |= _cited(text)
         return markdown_html(resolve(text, Resolving(path, path.stem, self._addresses, self._works, {})))

@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+import yaml
 from addresses import read_addresses
+from book_files.pages import read_book
 from browser import DESKTOP, PHONE, inspect, served
 from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
@@ -286,6 +288,17 @@ def test_downloads_read_without_the_site(site: Path) -> None:
         given = (site / name.parent / download).resolve()
         assert given.read_bytes() == (ROOT / "_build" / "notebooks" / name).read_bytes()
     assert len(list((site / "notebooks").glob("*.zip"))) > 1
+
+
+def test_the_whole_book_can_be_bound(site: Path) -> None:
+    """Every page that ``make pdf`` and ``make epub`` bind is read, and no link inside the book is lost."""
+    book = read_book(ROOT, ROOT / "_build" / "executed")
+    bound = {page.id for page in book.pages}
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    listed = [Path(page["file"]) for part in contents["parts"] for page in part["chapters"]]
+    wanted = {".".join(path.parts).removeprefix("chapters.") for path in listed if path.parts[0] != "reference"}
+    assert bound == {"about", contents["root"], *wanted}
+    assert "Tell us" in next(page.tree.text_content() for page in book.pages if page.id == "errata")
 
 
 def test_search_finds_a_word(driver: webdriver.Chrome, site: Path) -> None:
