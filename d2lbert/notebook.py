@@ -240,3 +240,5 @@ def _show_warning(
 
 _show_others = warnings.showwarning
 warnings.showwarning = _show_warning
+# What tqdm advises where its bars would be widgets, at the first import of many a package. The book's bars are text.
+warnings.filterwarnings("ignore", message="IProgress not found")

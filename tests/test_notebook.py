@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,15 @@ def test_sample_data_is_told_in_one_line_and_other_warnings_as_ever(
     notebook._show_warning("else", UserWarning, "/some/file.py", 3)
     assert others == ["else"]
     assert not capsys.readouterr().err
+
+
+def test_what_tqdm_advises_on_widgets_is_not_shown() -> None:
+    """By itself, too, where no tool of the book runs the notebook: nbval compares what comes to the error stream."""
+    program = "import warnings\nfrom d2lbert import notebook\n"
+    program += "for text in ('IProgress not found. Please update jupyter', 'look'): warnings.warn(text)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "IProgress" not in run.stderr.partition("Warning: look")[0]
+    assert "UserWarning: look" in run.stderr
 
 
 def test_source_is_shown_as_it_stands() -> None:

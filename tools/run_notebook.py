@@ -87,8 +87,6 @@ def _run(path: Path, root: Path, executed: Path, parameters: dict[str, Any], cel
     record = executed.with_suffix(".json")
     key = _key(path, root, parameters)  # of the files as they are now: whoever changes one meanwhile runs it again
     record.unlink(missing_ok=True)
-    # Progress bars are off, so a page needs no advice of tqdm on widgets.
-    os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
     peak = _PeakMemory()
     began = time.perf_counter()
     try:

@@ -45,6 +45,8 @@ def form_problems(notebook: nbformat.NotebookNode) -> list[str]:
             problems.append(f"code cell {number} keeps an output without the tags {sorted(KEPT)}")
         if tags(cell) >= KEPT and not cell.outputs:
             problems.append(f"code cell {number} is tagged {sorted(KEPT)} but keeps no output")
+        if tags(cell) >= KEPT and "notebook.glue(" in cell.source:
+            problems.append(f"code cell {number} glues a number: what it keeps would differ from machine to machine")
         if (cell.execution_count is None) == bool(cell.outputs):
             problems.append(f"code cell {number} needs a number if it keeps an output, else none: nbval asks for it")
         problems += [f"code cell {number} never shows the {shown}: it is not the last line" for shown in unseen(cell)]

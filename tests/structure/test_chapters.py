@@ -124,6 +124,7 @@ def test_rules_see_bad_cells() -> None:
     notebook.cells[3].source = "x = 1\n" * 41
     notebook.cells[4].outputs = [new_output("stream", text="1")]
     notebook.cells[5].metadata["tags"] = sorted(KEPT)
+    notebook.cells[5].source = 'notebook.glue("size", 1)'
     notebook.cells[6].source = "if x:\n    plots.curves({})\nnotebook.table([])\nx = 1"
     found = " / ".join(_problems(notebook))
     for part in (
@@ -135,6 +136,7 @@ def test_rules_see_bad_cells() -> None:
         "without the tags",
         "keeps no output",
         "code cell 4 needs a number",
+        "code cell 5 glues a number",
     ):
         assert part in found
 
