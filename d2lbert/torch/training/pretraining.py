@@ -260,4 +260,4 @@ class Trainer(BaseTrainer):
 
 def _dropout_seed(seed: int, step: int, index: int) -> int:
     """Return a seed for dropout in one batch of one step; the same whichever process computes it."""
-    return int(np.random.SeedSequence([seed, step, index, 1]).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence([seed, step, index, 1]).generate_state(1, np.uint64)[0]) >> 1
