@@ -147,7 +147,10 @@ def test_numbers_of_another_kind(
     saved: Any, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
-    save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, tmp_path / "model.safetensors")
+    try:
+        save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, tmp_path / "model.safetensors")
+    except KeyError:
+        pytest.skip(f"this release of safetensors writes no {dtype}")
     message = refusal(saved, tmp_path, monkeypatch)
     assert "holds numbers of type" in message
     assert "give weights in float32, float16 or bfloat16" in message

@@ -139,7 +139,7 @@ def publish(hub: Hub, entry: ModelEntry, state: dict[str, torch.Tensor]) -> None
         hub.put(entry, entry.weights, buffer.getvalue())
     else:
         tied = {name: value.contiguous().clone() for name, value in state.items() if "decoder.weight" not in name}
-        hub.put(entry, entry.weights, save(tied))
+        hub.put(entry, entry.weights, save(tied, {"format": "pt"}))  # as released files say
     pieces = [*SPECIAL_TOKENS, "##s", "word", *(f"w{number}" for number in range(entry.config.vocab_size - 7))]
     hub.put(entry, "vocab.txt", "".join(f"{piece}\n" for piece in pieces).encode())
 
