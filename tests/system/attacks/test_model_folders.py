@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fork_server import Ended
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 SURFACE = "3a model folders"
@@ -174,7 +175,10 @@ WEIGHTS: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_weights(name: str, model: Path, predicted: Callable[[], Ended], refused: Refused) -> None:
-    WEIGHTS[name](model / "model.safetensors")
+    try:
+        WEIGHTS[name](model / "model.safetensors")
+    except SafetensorError:
+        pytest.skip(f"this release of safetensors writes no {name}")
     refused(predicted())
 
 
