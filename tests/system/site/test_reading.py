@@ -61,15 +61,16 @@ def test_what_a_reader_cannot_use_is_seen(driver: webdriver.Chrome, tmp_path: Pa
 
 
 WORDS = "<b>word</b> " * 20
+HIDDEN = f"<details style='color: #999'><p>{'</p><p>'.join(['pale'] * 9)}</p></details>"
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        f"<p>{WORDS}<b style='color: #999'>pale</b>{WORDS}</p>",
-        f"<p>{WORDS}</p><p style='background: #555'>{WORDS}</p><p>{WORDS}</p>",
-        f"<p>{WORDS}</p><p style='opacity: .3'>{WORDS}</p><p>{WORDS}</p>",
-        f"<details style='color: #999'>{WORDS}</details><p style='color: #999'>pale</p><p>{WORDS}</p>",
+        f"<p>{WORDS}<b style='color: #999'>pale</b>{WORDS * 3}</p>",
+        f"<p>{WORDS}</p><p style='background: #555'>{WORDS}</p><p>{WORDS * 3}</p>",
+        f"<p>{WORDS}</p><p style='opacity: .3'>{WORDS}</p><p>{WORDS * 3}</p>",
+        f"{HIDDEN}<p style='color: #999'>pale</p>{HIDDEN}{HIDDEN}<p>{WORDS}</p>",
     ],
 )
 def test_one_pale_word_of_many_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str) -> None:
@@ -84,7 +85,7 @@ def test_one_pale_word_of_many_is_seen(driver: webdriver.Chrome, tmp_path: Path,
 def test_a_link_that_looks_like_the_text_around_it_is_seen(driver: webdriver.Chrome, tmp_path: Path) -> None:
     links, lost = "<a href='page.html'>link</a> and words " * 9, "<a href='page.html' class='lost'>lost</a> and words "
     style = "<style>a { color: #020 } .lost { text-decoration: none }</style>"
-    for page, wanted in ((links + lost + links, {"link-in-text-block"}), (links, set())):
+    for page, wanted in ((links + lost + links * 3, {"link-in-text-block"}), (links, set())):
         (tmp_path / "page.html").write_text(GOOD.replace("<p>Hello</p>", f"<title>t</title>{style}<p>{page}</p>"))
         with served(tmp_path) as address:
             show(driver, f"{address}/page.html", DESKTOP)
