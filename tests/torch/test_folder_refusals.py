@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from safetensors_support import needs_complex_numbers
 
 from d2lbert import UserError
 from d2lbert.config import (
@@ -147,10 +148,9 @@ def test_numbers_of_another_kind(
     saved: Any, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
-    try:
-        save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, tmp_path / "model.safetensors")
-    except KeyError:
-        pytest.skip(f"this release of safetensors writes no {dtype}")
+    if dtype.is_complex:
+        needs_complex_numbers()
+    save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, tmp_path / "model.safetensors")
     message = refusal(saved, tmp_path, monkeypatch)
     assert "holds numbers of type" in message
     assert "give weights in float32, float16 or bfloat16" in message

@@ -96,7 +96,7 @@ def test_every_page_is_light_fits_and_can_be_used_by_all(part: int, driver: webd
     """Under 700 KB before anybody scrolls, nothing cut off, nothing serious for axe-core in both themes and on a phone.
 
     In the dark theme only what looks at colours and pictures is asked again, and on a phone only the rest: a colour
-    does not depend on the width. Colours take four fifths of axe-core's time.
+    does not depend on the width.
     """
     problems: dict[str, list[str]] = {}
     with served(site) as address:
