@@ -7,8 +7,9 @@ if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (
     echo "d2lbert needs Python 3.11, 3.12 or 3.13, but $python is $("$python" --version): run make PYTHON=python3.11" >&2
     exit 2
 fi
-# Python compiles a module when it is first imported: compiling all of them takes a minute, and most are never imported.
-install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
+# Python keeps a module compiled when it is first imported, if it may: compiling all takes a minute, and most are never imported.
+if [ -n "${PYTHONDONTWRITEBYTECODE:-}" ]; then compile=--compile; else compile=--no-compile; fi
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$compile" "$@"; }
 began=$SECONDS
 echo "[1/3] virtual environment in .venv ($("$python" --version))"
 "$python" -m venv .venv
