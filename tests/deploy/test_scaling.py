@@ -48,8 +48,8 @@ def states():
 
 def replicas():
     ours = psutil.Process().children(recursive=True)
-    names = {one: one.info["cmdline"] or [""] for one in psutil.process_iter(["cmdline"])}  # none for one that has just died
-    return [one for one in ours if one in names and names[one][0].startswith("ray::ServeReplica")]
+    titles = {one: "".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])}  # the dead have none
+    return [one for one in ours if titles.get(one, "").startswith("ray::ServeReplica")]
 
 
 with ThreadPoolExecutor(CLIENTS) as pool:

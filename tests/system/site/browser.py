@@ -7,8 +7,9 @@ import functools
 import http.server
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from headless import chromium
 from selenium import webdriver
@@ -92,6 +93,11 @@ def inspect(driver: webdriver.Chrome, address: str) -> list[str]:
     driver.get_log("browser"), driver.get_log("performance")
     driver.set_window_size(*DESKTOP)
     driver.get(address)
+    return inspect_open(driver) + request_problems(network(driver), address)
+
+
+def inspect_open(driver: webdriver.Chrome) -> list[str]:
+    """Return everything that is wrong with the page that is shown wide: its requests are not looked at."""
     driver.execute_async_script(_WAIT_FOR_MATHEMATICS)
     driver.execute_async_script(_WAIT_FOR_PICTURES)
     problems = list(driver.execute_script(_INSPECT))
@@ -100,16 +106,20 @@ def inspect(driver: webdriver.Chrome, address: str) -> list[str]:
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     problems += driver.execute_script(_OVERFLOW)
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    problems += [f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    return problems + request_problems(driver, address)
+    return problems + [f"console: {one['message']}" for one in driver.get_log("browser") if one["level"] == "SEVERE"]
 
 
-def request_problems(driver: webdriver.Chrome, address: str) -> list[str]:
+def network(driver: webdriver.Chrome) -> list[dict[str, Any]]:
+    """Return what the browser asked for and was answered since this log was last read, as ChromeDriver words it."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [message for message in messages if message["method"].startswith("Network.")]
+
+
+def request_problems(messages: Iterable[dict[str, Any]], address: str) -> list[str]:
     """Requests that failed, and requests to anything but the server of the page."""
     origin = "/".join(address.split("/")[:3])
     problems = []
-    for entry in driver.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
+    for message in messages:
         if message["method"] == "Network.requestWillBeSent":
             url = message["params"]["request"]["url"]
             if not url.startswith((origin, "data:", "blob:", "chrome", "about:")):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from selenium import webdriver
@@ -147,13 +147,14 @@ def unreachable(driver: webdriver.Chrome) -> list[str]:
     return found
 
 
-def transferred(driver: webdriver.Chrome, folder: Path) -> int:
-    """Return the bytes of all files that the browser asked for since its log was last read, compressed."""
-    paths = set()
-    for entry in driver.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.responseReceived":
-            url = urlsplit(message["params"]["response"]["url"])
-            if url.scheme == "http":
-                paths.add(folder / unquote(url.path).lstrip("/"))
+def transferred(messages: Iterable[dict[str, Any]], folder: Path) -> int:
+    """Return the bytes of all files that were answered, compressed.
+
+    Args:
+        messages: of the browser's network (``browser.network``).
+        folder: that is served.
+    """
+    answers = [message["params"]["response"] for message in messages if message["method"] == "Network.responseReceived"]
+    urls = [urlsplit(answer["url"]) for answer in answers]
+    paths = {folder / unquote(url.path).lstrip("/") for url in urls if url.scheme == "http"}
     return sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in paths if path.is_file())

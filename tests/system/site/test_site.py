@@ -15,7 +15,7 @@ import pytest
 import yaml
 from addresses import read_addresses
 from book_files.pages import read_book
-from browser import DESKTOP, PHONE, inspect, served
+from browser import DESKTOP, PHONE, inspect, inspect_open, network, request_problems, served
 from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
 from reading import GOOD, LOOKS, THEMES, icons, put_on, serious, show, too_wide, transferred, unreachable
@@ -83,35 +83,33 @@ def pages(site: Path) -> list[Path]:
     return sorted(path for path in site.rglob("*.html") if not {"_static", "slides"} & set(path.parts))
 
 
-def test_every_page_is_whole(driver: webdriver.Chrome, site: Path) -> None:
-    paths = [path.relative_to(site) for path in pages(site)]
-    assert len(paths) > len(list((ROOT / "chapters").rglob("*.ipynb")))
-    with served(site) as address:
-        problems = {str(page): inspect(driver, f"{address}/{page}") for page in paths}
-    assert not {page: messages for page, messages in problems.items() if messages}
-
-
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_page_is_light_fits_and_can_be_used_by_all(part: int, driver: webdriver.Chrome, site: Path) -> None:
+def test_every_page_is_whole_and_light_fits_and_can_be_used_by_all(
+    part: int, driver: webdriver.Chrome, site: Path
+) -> None:
     """Under 700 KB before anybody scrolls, nothing cut off, nothing serious for axe-core in both themes and on a phone.
 
     In the dark theme only what looks at colours and pictures is asked again, and on a phone only the rest: a colour
     does not depend on the width.
     """
+    assert len(pages(site)) > len(list((ROOT / "chapters").rglob("*.ipynb")))
     problems: dict[str, list[str]] = {}
     with served(site) as address:
         for path in pages(site)[part::PARTS]:
             page = str(path.relative_to(site))
-            driver.get_log("performance")
+            driver.get_log("browser"), network(driver)
             show(driver, f"{address}/{page}", DESKTOP)
-            kilobytes = transferred(driver, site) / 1000
+            asked = network(driver)
+            kilobytes = transferred(asked, site) / 1000
             found = [f"{kilobytes:.0f} KB"] * (kilobytes >= 700) + too_wide(driver)
             found += serious(driver) + unreachable(driver)
             put_on(driver, "dark")
             found += [f"dark: {one}" for one in serious(driver, only=LOOKS) + unreachable(driver)]
+            put_on(driver, "light")
+            found += inspect_open(driver)
             show(driver, f"{address}/{page}", PHONE)
             found += [f"phone: {one}" for one in serious(driver, without=LOOKS) + unreachable(driver)]
-            problems[page] = found
+            problems[page] = found + request_problems(asked + network(driver), address)
     assert not {page: found for page, found in problems.items() if found}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from addresses import read_addresses
-from browser import request_problems, served
+from browser import network, request_problems, served
 from contents import chapters, deck_path
 from light_pages import lighten
 from publish_notebooks import check_copies
@@ -113,7 +113,7 @@ def problems(driver: webdriver.Chrome, address: str) -> list[str]:
     start(driver, address)
     found: list[str] = driver.execute_async_script(_MEASURE)
     found += [f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    return found + request_problems(driver, address)
+    return found + request_problems(network(driver), address)
 
 
 def press(driver: webdriver.Chrome, *keys: str) -> None:
@@ -186,7 +186,7 @@ def test_the_speaker_has_notes_in_a_window(driver: webdriver.Chrome, decks: Path
         driver.execute_script("window.spoken.close()")
         assert "A Python dictionary holds pairs of a key and a value." in notes
         assert "the answer is the weighted average of all values" in notes
-        assert request_problems(driver, address) == []
+        assert request_problems(network(driver), address) == []
 
 
 def test_everybody_can_read_a_deck(driver: webdriver.Chrome, decks: Path) -> None:
