@@ -99,10 +99,15 @@ def icons(driver: webdriver.Chrome) -> set[int]:
     return set(driver.execute_script(_ICONS))
 
 
-def show(driver: webdriver.Chrome, address: str, size: tuple[int, int], theme: str = "light") -> None:
-    """Open a page at a size, also one narrower than a window can be, in a theme."""
+def resize(driver: webdriver.Chrome, size: tuple[int, int]) -> None:
+    """Give the page a size, also one narrower than a window can be."""
     metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def show(driver: webdriver.Chrome, address: str, size: tuple[int, int], theme: str = "light") -> None:
+    """Open a page at a size, in a theme."""
+    resize(driver, size)
     driver.get(address)
     driver.execute_async_script(
         "const done = arguments[0];(window.bookFormulas ?? Promise.resolve()).then(() => setTimeout(done, 100))"
