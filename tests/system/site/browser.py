@@ -97,16 +97,25 @@ def inspect(driver: webdriver.Chrome, address: str) -> list[str]:
 
 
 def inspect_open(driver: webdriver.Chrome) -> list[str]:
-    """Return everything that is wrong with the page that is shown wide: its requests are not looked at."""
+    """Return everything that is wrong with the page that is shown wide, but for its requests."""
     driver.execute_async_script(_WAIT_FOR_MATHEMATICS)
     driver.execute_async_script(_WAIT_FOR_PICTURES)
     problems = list(driver.execute_script(_INSPECT))
-    # A window cannot be narrower than some 500 px, an emulated screen can.
-    metrics = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(driver, PHONE)
     problems += driver.execute_script(_OVERFLOW)
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    return problems + [f"console: {one['message']}" for one in driver.get_log("browser") if one["level"] == "SEVERE"]
+    return problems + console_problems(driver)
+
+
+def resize(driver: webdriver.Chrome, size: tuple[int, int]) -> None:
+    """Give the page a size: a window cannot be narrower than some 500 px, an emulated screen can."""
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def console_problems(driver: webdriver.Chrome) -> list[str]:
+    """Errors that the page wrote to its console since this log was last read."""
+    return [f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def network(driver: webdriver.Chrome) -> list[dict[str, Any]]:

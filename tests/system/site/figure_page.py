@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import torch
-from browser import DESKTOP, PHONE, inspect, served
+from browser import DESKTOP, PHONE, inspect, resize, served
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -99,8 +99,7 @@ class FigurePage:
         for theme in ("light", "dark"):
             self.driver.get(f"{self.address}/{theme}.html")
             for size in (DESKTOP, PHONE):
-                metrics = {"width": size[0], "height": 1500, "deviceScaleFactor": 1, "mobile": False}
-                self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+                resize(self.driver, (size[0], 1500))
                 self.driver.save_screenshot(str(folder / f"{self.name}-{theme}-{size[0]}.png"))
         self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from browser import resize
 from selenium import webdriver
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.10.3, MPL-2.0, unchanged
@@ -97,12 +98,6 @@ return [...signs];
 def icons(driver: webdriver.Chrome) -> set[int]:
     """Return the code points of the icons on the page that is shown."""
     return set(driver.execute_script(_ICONS))
-
-
-def resize(driver: webdriver.Chrome, size: tuple[int, int]) -> None:
-    """Give the page a size, also one narrower than a window can be."""
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def show(driver: webdriver.Chrome, address: str, size: tuple[int, int], theme: str = "light") -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import console_problems
 from figure_page import FigurePage, call, figure_page, written_in
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
@@ -92,7 +93,7 @@ def test_the_readers_own_text_is_merged_as_the_chapter_does(pairs: FigurePage) -
 def test_no_text_is_no_mistake(pairs: FigurePage) -> None:
     write(pairs, "A text", f"x{Keys.BACKSPACE}")
     assert pairs.said == "No merge yet. The text takes 0 pieces, and the vocabulary has 0. No pair is left."
-    assert not [entry for entry in pairs.driver.get_log("browser") if entry["level"] == "SEVERE"]
+    assert console_problems(pairs.driver) == []
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ import pytest
 import yaml
 from addresses import read_addresses
 from book_files.pages import read_book
-from browser import DESKTOP, PHONE, inspect, inspect_open, network, request_problems, served
+from browser import DESKTOP, PHONE, inspect, inspect_open, network, request_problems, resize, served
 from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
-from reading import GOOD, LOOKS, THEMES, icons, put_on, resize, serious, show, too_wide, transferred, unreachable
+from reading import GOOD, LOOKS, THEMES, icons, put_on, serious, show, too_wide, transferred, unreachable
 from reference_areas import public_names
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -87,10 +87,10 @@ def pages(site: Path) -> list[Path]:
 def test_every_page_is_whole_and_light_fits_and_can_be_used_by_all(
     part: int, driver: webdriver.Chrome, site: Path
 ) -> None:
-    """Under 700 KB before anybody scrolls, nothing cut off, nothing serious for axe-core in both themes and on a phone.
+    """Nothing that ``inspect`` finds, under 700 KB before anybody scrolls, nothing cut off, no finding of axe-core.
 
-    In the dark theme only what looks at colours and pictures is asked again, and on a phone only the rest: a colour
-    does not depend on the width.
+    axe-core is asked for what is serious, in both themes and on a phone: in the dark theme only what looks at colours
+    and pictures is asked again, and on a phone only the rest, for a colour does not depend on the width.
     """
     assert len(pages(site)) > len(list((ROOT / "chapters").rglob("*.ipynb")))
     problems: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from addresses import read_addresses
-from browser import network, request_problems, served
+from browser import console_problems, network, request_problems, served
 from contents import chapters, deck_path
 from light_pages import lighten
 from publish_notebooks import check_copies
@@ -112,8 +112,7 @@ def problems(driver: webdriver.Chrome, address: str) -> list[str]:
     """Return what is wrong with a deck, a line each."""
     start(driver, address)
     found: list[str] = driver.execute_async_script(_MEASURE)
-    found += [f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    return found + request_problems(network(driver), address)
+    return found + console_problems(driver) + request_problems(network(driver), address)
 
 
 def press(driver: webdriver.Chrome, *keys: str) -> None:
@@ -212,7 +211,7 @@ def test_a_deck_opens_from_a_folder(driver: webdriver.Chrome, decks: Path) -> No
     """Without a server, as from a stick."""
     start(driver, (decks / "slides" / "transformer.html").as_uri())
     assert driver.execute_async_script(_MEASURE) == []
-    assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert console_problems(driver) == []
 
 
 def test_every_paragraph_is_in_the_notes(decks: Path) -> None:
