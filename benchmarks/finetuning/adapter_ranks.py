@@ -5,6 +5,7 @@ which LoRA divides by the rank. Nothing is tuned for a rank. Beside them stands 
 each set, with the rate and the epochs of its own plan. Each run is kept: the same command goes on where it was stopped.
 
     python -m benchmarks.finetuning.adapter_ranks    # needs D2LBERT_DATA; 45 runs of about five minutes on one core
+    python -m benchmarks.finetuning.adapter_ranks --ranks 2 8 --add    # these ranks beside those of the stored result
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from d2lbert.config.adapters import AdapterConfig
 
 RANKS = (1, 2, 4, 8, 16)
 SETS = ("sst2", "sick", "wnut17")
+RESULT = "finetuning/adapter_ranks"
 
 
 def kept_or_train(name: str, rank: int, seed: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -53,21 +55,46 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"name of the score": score, "examples": runs[0]["examples"], "ranks": ranks, "full": full}
 
 
+def add_stored(metrics: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Add the ranks of the stored result to those that were measured; return what call had measured them.
+
+    Raises:
+        SystemExit: they were measured with other settings.
+    """
+    stored = notebook.results(RESULT)
+    other = [name for name, value in settings.items() if stored[name] != value]
+    other += [
+        f"choice of {name}"
+        for name, found in metrics.items()
+        if stored["metrics"][name]["examples"] != found["examples"]
+    ]
+    if other:
+        raise SystemExit(f"the stored ranks have another {', '.join(other)}: measure all ranks again, without --add")
+    for name, found in metrics.items():
+        ranks = stored["metrics"][name]["ranks"] | found["ranks"]
+        found["ranks"] = {rank: ranks[rank] for rank in sorted(ranks, key=int)}
+    return {key: stored[key] for key in ("command", "date", "commit", "device")}
+
+
 def main() -> None:
     """Train what is not there yet and write ``results/finetuning/adapter_ranks.json``."""
     parser = command_line(__doc__)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS))
     parser.add_argument("--size", type=int, help="examples of each part, to try the script out; default all")
+    parser.add_argument("--add", action="store_true", help="keep the ranks of the stored result, and add these")
     add_seeds(parser)
     add_precision(parser)
     add_runs(parser, "finetuning/adapter_ranks")
     options = parser.parse_args()
     packages = ["torch", "d2lbert", "scikit-learn", "scipy"]
-    record = Record("finetuning/adapter_ranks", packages, options.seeds, data_sets=options.sets, size=options.size)
+    record = Record(RESULT, packages, options.seeds, data_sets=options.sets, size=options.size)
     metrics = {name: measure(name, options) for name in options.sets}
     epochs = {name: EPOCHS[name] for name in options.sets}
-    record.write(metrics, learning_rate=RATE, alpha=AdapterConfig().alpha, epochs=epochs, precision=options.precision)
+    settings = {"learning_rate": RATE, "alpha": AdapterConfig().alpha, "epochs": epochs, "precision": options.precision}
+    if options.add:
+        settings["earlier"] = add_stored(metrics, settings | {"seeds": options.seeds})
+    record.write(metrics, **settings)
 
 
 if __name__ == "__main__":

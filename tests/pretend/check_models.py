@@ -22,6 +22,7 @@ from d2lbert.config import (
     GptConfig,
     PrunedBertConfig,
 )
+from d2lbert.config.base import BlockSizes
 from d2lbert.data.batching import pack, pad
 from d2lbert.data.examples import Sentence
 from d2lbert.data.skipgrams import Windows
@@ -46,6 +47,7 @@ from d2lbert.torch.gpt import Gpt
 from d2lbert.torch.masked_words import fill_masks, pseudo_log_likelihoods
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.probing import word_vectors
+from d2lbert.torch.relative import RelativeEncoder, order_masks, remember
 from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
 from d2lbert.torch.runtime import best_device, to_tensors
 from d2lbert.torch.seq2seq import LanguageModel
@@ -66,6 +68,16 @@ def attention_case(kind: Callable[..., nn.Module], device: torch.device) -> Any:
     x = torch.linspace(-1, 1, 2 * 3 * 8).reshape(2, 3, 8).to(device)
     visible = torch.tensor([[[True, True, True]], [[True, False, False]]], device=device)  # (2, 1, 3)
     return layer(x, x, x, visible)
+
+
+def relative_case(device: torch.device) -> Any:
+    """Two segments with a memory, the second in an order, with queries."""
+    model = made(RelativeEncoder, BlockSizes(8, 2, 12), 2, device=device).eval()
+    x = torch.linspace(-1, 1, 2 * 4 * 8).reshape(2, 4, 8).to(device)
+    memories = remember(model(x).inputs, 3)
+    sees, queries_see = order_masks([2, 0, 3, 1], device)
+    found = model(x.flip(1), sees, memories, x.mean(1, keepdim=True).expand_as(x), queries_see)
+    return [found.sequence, found.queries, *gradients(model, found.queries.square().sum())]
 
 
 def adapters_case(device: torch.device) -> Any:
@@ -191,6 +203,7 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     "additive attention": lambda device: attention_case(AdditiveAttention, device),
     "dot-product attention": lambda device: attention_case(DotProductAttention, device),
     "multi-head attention": lambda device: attention_case(MultiHeadAttention, device),
+    "relative attention, a memory, an order": relative_case,
     "adapters": adapters_case,
     "adapters of one encoder": shared_adapters_case,
     "gpt": gpt_case,
