@@ -55,8 +55,8 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"name of the score": score, "examples": runs[0]["examples"], "ranks": ranks, "full": full}
 
 
-def add_stored(metrics: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Add the ranks of the stored result to those that were measured; return what call had measured them.
+def add_stored(metrics: dict[str, Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Add the ranks of the stored result to those that were measured; return which calls had measured them.
 
     Raises:
         SystemExit: they were measured with other settings.
@@ -73,7 +73,8 @@ def add_stored(metrics: dict[str, Any], settings: dict[str, Any]) -> dict[str, A
     for name, found in metrics.items():
         ranks = stored["metrics"][name]["ranks"] | found["ranks"]
         found["ranks"] = {rank: ranks[rank] for rank in sorted(ranks, key=int)}
-    return {key: stored[key] for key in ("command", "date", "commit", "device")}
+    last = {key: stored[key] for key in ("command", "date", "commit", "device")}
+    return [*stored.get("earlier", []), last]
 
 
 def main() -> None:

@@ -160,7 +160,10 @@ def main() -> None:
     add_seeds(parser)
     add_runs(parser, "pretraining/memory")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["wikipedia_en"])
+    fewest = ASKED_STREAMS * (max(ASKED_WITH) + SEGMENT) + 1
+    if options.letters < fewest:
+        parser.error(f"--letters: at least {fewest:,}, a segment for each row after the longest memory")
+    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["wikipedia_en"], samples_do=False)
     torch.set_num_threads(1)
     metrics: dict[str, Any] = {}
     for name in MEMORIES:

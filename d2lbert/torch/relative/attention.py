@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from d2lbert.torch.attention import masked_softmax
+from d2lbert.torch.attention import join_heads, masked_softmax, split_heads
 
 
 def distance_waves(distances: Tensor, hidden_size: int) -> Tensor:
@@ -61,15 +61,13 @@ class RelativeAttention(nn.Module):
         Returns:
             (B, L, D).
         """
-        q, k, v = self._heads(self.query(x)), self._heads(self.key(seen)), self._heads(self.value(seen))
+        projected = self.query(x), self.key(seen), self.value(seen)
+        q, k, v = (split_heads(one, self.num_heads) for one in projected)  # (B, H, L, K), twice (B, H, M, K)
         by_content = (q + self.content_bias) @ k.transpose(2, 3)  # (B, H, L, M)
         scores = by_content + self._by_distance(q + self.distance_bias, seen.shape[1])
         kept = sees if sees is None or sees.dim() == 2 else sees.unsqueeze(1)
         weights = masked_softmax(scores / math.sqrt(q.shape[-1]), kept)  # (B, H, L, M)
-        return self.output((self.dropout(weights) @ v).transpose(1, 2).flatten(2))
-
-    def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)  # (..., N, D) -> (..., H, N, K)
+        return self.output(join_heads(self.dropout(weights) @ v))
 
     def _by_distance(self, q: Tensor, total: int) -> Tensor:
         """Return the scores (B, H, L, M) of queries (B, H, L, K) by distance alone.
@@ -78,7 +76,8 @@ class RelativeAttention(nn.Module):
         """
         length, width = q.shape[2], q.shape[1] * q.shape[3]
         distances = torch.arange(total - 1, -length, -1, device=q.device)  # (R,), R = M + L - 1
-        scores = q @ self._heads(self.distance(distance_waves(distances, width).to(q.dtype))).transpose(1, 2)
+        waves = distance_waves(distances, width).to(q.dtype).unsqueeze(0)  # (1, R, D)
+        scores = q @ split_heads(self.distance(waves), self.num_heads).transpose(2, 3)  # (B, H, L, R)
         # Query i stands at place T + i, so j is T + i - j away, which has the number (M - 1) - (T + i - j).
         rows = torch.arange(length - 1, -1, -1, device=q.device).unsqueeze(1)
         numbers = rows + torch.arange(total, device=q.device)  # (L, M)

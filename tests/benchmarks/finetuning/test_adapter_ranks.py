@@ -11,7 +11,8 @@ from benchmarks.finetuning import adapter_ranks
 
 SETTINGS = {"seeds": [0], "learning_rate": 0.1}
 STORED = {
-    "command": "first",
+    "command": "the stored one",
+    "earlier": [{"command": "before it"}],
     "date": "2026-01-01",
     "commit": "abc",
     "device": {"cores": 1},
@@ -31,9 +32,10 @@ def measured() -> dict[str, Any]:
 
 def test_ranks_stand_in_order_and_a_new_measurement_counts() -> None:
     found = measured()
-    earlier = adapter_ranks.add_stored(found, SETTINGS)
+    first, last = adapter_ranks.add_stored(found, SETTINGS)
     assert list(found["sst2"]["ranks"].items()) == [("1", "anew"), ("2", "two"), ("8", "eight"), ("16", "sixteen")]
-    assert earlier == {key: STORED[key] for key in ("command", "date", "commit", "device")}
+    assert first == {"command": "before it"}
+    assert last == {key: STORED[key] for key in ("command", "date", "commit", "device")}
 
 
 def test_other_settings_or_examples_are_refused() -> None:
