@@ -35,9 +35,9 @@ from d2lbert.config.base import BlockSizes
 from d2lbert.data.examples import Document
 from d2lbert.torch.attention import causal_mask
 from d2lbert.torch.encoder import count_parameters, initialize
-from d2lbert.torch.relative import RelativeEncoder, remember
 from d2lbert.torch.runtime import seed_everything
 from d2lbert.torch.training.optim import decay_groups, descend, linear_warmup_and_decay, scale_rates
+from d2lbert.torch.transformer_xl import RelativeEncoder, remember
 
 WIDTH, LAYERS = 128, 3
 SEGMENT, STREAMS, STEPS = 64, 32, 1500

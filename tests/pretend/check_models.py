@@ -47,10 +47,10 @@ from d2lbert.torch.gpt import Gpt
 from d2lbert.torch.masked_words import fill_masks, pseudo_log_likelihoods
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.probing import word_vectors
-from d2lbert.torch.relative import RelativeEncoder, order_masks, remember
 from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
 from d2lbert.torch.runtime import best_device, to_tensors
 from d2lbert.torch.seq2seq import LanguageModel
+from d2lbert.torch.transformer_xl import RelativeEncoder, order_masks, remember
 from d2lbert.torch.word_vectors import Cbow, FastText, SkipGram, train
 
 

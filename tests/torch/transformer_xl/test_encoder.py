@@ -7,7 +7,7 @@ import torch
 
 from d2lbert.config.base import BlockSizes
 from d2lbert.torch.attention import causal_mask
-from d2lbert.torch.relative import RelativeEncoder, SegmentOutput, order_masks, remember
+from d2lbert.torch.transformer_xl import RelativeEncoder, SegmentOutput, order_masks, remember
 
 SIZES = BlockSizes(16, 2, 24, activation="gelu", dropout=0.0, attention_dropout=0.0)
 

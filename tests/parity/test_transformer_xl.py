@@ -10,7 +10,7 @@ from random_parameters import randomize
 from torch import Tensor
 
 from d2lbert.config.base import BlockSizes
-from d2lbert.torch.relative import RelativeEncoder, order_masks, remember
+from d2lbert.torch.transformer_xl import RelativeEncoder, order_masks, remember
 
 transformers = pytest.importorskip("transformers")
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from d2lbert.torch.relative import RelativeAttention, distance_waves
+from d2lbert.torch.transformer_xl import RelativeAttention, distance_waves
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Attention that asks for distances, a memory of the segments before, and tokens in any order."""
 
-from d2lbert.torch.relative.attention import RelativeAttention, distance_waves
-from d2lbert.torch.relative.encoder import (
+from d2lbert.torch.transformer_xl.attention import RelativeAttention, distance_waves
+from d2lbert.torch.transformer_xl.encoder import (
     RelativeBlock,
     RelativeEncoder,
     SegmentOutput,

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from d2lbert.config.base import BlockSizes
 from d2lbert.torch.encoder import FeedForward
-from d2lbert.torch.relative.attention import RelativeAttention
+from d2lbert.torch.transformer_xl.attention import RelativeAttention
 
 
 class RelativeBlock(nn.Module):
