@@ -7,6 +7,7 @@ behind is paid for.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import json
 import tarfile
@@ -37,6 +38,7 @@ class EndpointSettings(Settings):
     instances: int = setting(1, "machines at the start, and the fewest", at_least=1)
     most_instances: int = setting(1, "machines under load; more than instances turns autoscaling on", at_least=1)
     invocations: int = setting(600, "requests a minute on each machine that autoscaling aims at", at_least=1)
+    multi_model: bool = setting(False, "whether the address of the model is a prefix, below which lie archives of many")
     startup_seconds: int = setting(300, "until a machine must answer /ping", at_least=60, at_most=3600)
 
 
@@ -89,7 +91,8 @@ class Endpoint:
 
         Args:
             image: address of the container in ECR.
-            model: what :meth:`upload` returned.
+            model: what :meth:`upload` returned; of an endpoint of many models a prefix of such addresses, such as
+                ``s3://bucket/models/``.
             role: ARN of the role that SageMaker takes to read both.
 
         Raises:
@@ -113,17 +116,24 @@ class Endpoint:
     def update(self, image: str, model: str, role: str, settings: EndpointSettings | None = None) -> None:
         """Put another model, image or machines behind the same address. The old ones answer until the new ones do.
 
+        The old version is removed once the new one answers ``/ping``.
+
+        Args:
+            image, model, role: as of :meth:`create`.
+            settings: of the new version; None keeps those of the old one, and as many machines as there are now.
+
         Raises:
             UserError: AWS refuses; then the old ones stay.
         """
-        settings = settings or EndpointSettings()
         before = self._describe()["EndpointConfigName"]
+        kept = {} if settings else {"RetainAllVariantProperties": True}
+        settings = settings or self._settings(before)
         version = self._version(image, model, role, settings)
         scaled: EndpointSettings | None = None
         try:
             scaled = self._unscale()  # AWS refuses to change the kind of machine of what it scales
             with _told():
-                self._sagemaker.update_endpoint(EndpointName=self.name, EndpointConfigName=version)
+                self._sagemaker.update_endpoint(EndpointName=self.name, EndpointConfigName=version, **kept)
             self._wait(version)
         except UserError:
             now = self._describe()
@@ -136,15 +146,20 @@ class Endpoint:
             self._remove_version(before)
         self._scale(settings)
 
-    def invoke(self, content: Any) -> Any:
+    def invoke(self, content: Any, model: str = "") -> Any:
         """Return the answer to one request, JSON in and out.
+
+        Args:
+            content: of the request.
+            model: of an endpoint of many models, the one that is asked: its address without the prefix of the endpoint.
 
         Raises:
             UserError: the endpoint refuses; the message is the container's.
         """
+        target = {"TargetModel": model} if model else {}
         with _told():
             answer = self._runtime.invoke_endpoint(
-                EndpointName=self.name, ContentType="application/json", Body=json.dumps(content).encode()
+                EndpointName=self.name, ContentType="application/json", Body=json.dumps(content).encode(), **target
             )
         return json.loads(answer["Body"].read())
 
@@ -180,10 +195,11 @@ class Endpoint:
             "InitialInstanceCount": settings.instances,
             "ContainerStartupHealthCheckTimeoutInSeconds": settings.startup_seconds,
         }
+        container: dict[str, Any] = {"Image": image, "ModelDataUrl": model}
+        if settings.multi_model:
+            container |= {"Mode": "MultiModel", "Environment": {"SAGEMAKER_MULTI_MODEL": "true"}}
         with _told():
-            self._sagemaker.create_model(
-                ModelName=name, PrimaryContainer={"Image": image, "ModelDataUrl": model}, ExecutionRoleArn=role
-            )
+            self._sagemaker.create_model(ModelName=name, PrimaryContainer=container, ExecutionRoleArn=role)
         try:
             with _told():
                 self._sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
@@ -191,6 +207,20 @@ class Endpoint:
             self._remove_version(name)
             raise
         return name
+
+    def _settings(self, version: str) -> EndpointSettings:
+        """Return the settings of a version that answers."""
+        with _told():
+            config = self._sagemaker.describe_endpoint_config(EndpointConfigName=version)
+            (variant,) = config["ProductionVariants"]
+            container = self._sagemaker.describe_model(ModelName=variant["ModelName"])["PrimaryContainer"]
+        settings = EndpointSettings(
+            instance_type=variant["InstanceType"],
+            instances=variant["InitialInstanceCount"],
+            multi_model=container.get("Mode") == "MultiModel",
+            startup_seconds=variant["ContainerStartupHealthCheckTimeoutInSeconds"],
+        )
+        return dataclasses.replace(settings, **self._scaled())
 
     def _versions(self) -> list[str]:
         """Return the names of all models and configurations that were made for this endpoint."""
@@ -262,20 +292,28 @@ class Endpoint:
                 TargetTrackingScalingPolicyConfiguration=aim,
             )
 
-    def _unscale(self) -> EndpointSettings | None:
-        """Turn autoscaling off where it is on, and return what it was; its policies go with its target."""
+    def _scaled(self) -> dict[str, Any]:
+        """Return the settings of autoscaling, by name; empty where it is off."""
         resource = self._target["ResourceId"]
         with _told():
             targets = self._scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource])
             policies = self._scaling.describe_scaling_policies(ServiceNamespace="sagemaker", ResourceId=resource)
-            if not targets["ScalableTargets"]:
-                return None
-            self._scaling.deregister_scalable_target(**self._target)
+        if not targets["ScalableTargets"]:
+            return {}
         (target,) = targets["ScalableTargets"]
-        found = {"instances": target["MinCapacity"], "most_instances": target["MaxCapacity"]}
+        found: dict[str, Any] = {"instances": target["MinCapacity"], "most_instances": target["MaxCapacity"]}
         for policy in policies["ScalingPolicies"]:
             if policy["PolicyName"] == self._policy:
                 found["invocations"] = round(policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
+        return found
+
+    def _unscale(self) -> EndpointSettings | None:
+        """Turn autoscaling off where it is on, and return what it was; its policies go with its target."""
+        found = self._scaled()
+        if not found:
+            return None
+        with _told():
+            self._scaling.deregister_scalable_target(**self._target)
         return EndpointSettings(**found)
 
 

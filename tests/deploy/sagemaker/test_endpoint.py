@@ -114,6 +114,25 @@ def test_an_update_leaves_one_version(aws: Any, model: str) -> None:
     assert not boto3.client("application-autoscaling").describe_scalable_targets(**NAME)["ScalableTargets"]
 
 
+def test_an_update_keeps_the_machines_unless_it_is_told_others(
+    aws: Any, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    monkeypatch.setattr(
+        SageMakerResponse,
+        "update_endpoint",
+        lambda self: told.append(self._get_param("RetainAllVariantProperties")) or update_endpoint(self),
+    )
+    endpoint = Endpoint("films")
+    settings = EndpointSettings("ml.c5.large", 2, 4, invocations=700, startup_seconds=90)
+    endpoint.create(IMAGE, model, ROLE, settings)
+    endpoint.update(IMAGE, model, ROLE)
+    assert endpoint._settings("films-2") == settings
+    endpoint.update(IMAGE, model, ROLE, EndpointSettings())
+    assert endpoint._settings("films-3") == EndpointSettings()
+    assert told == [True, None]
+
+
 def test_autoscaling_is_on_where_more_machines_are_allowed(aws: Any, model: str) -> None:
     endpoint = Endpoint("films")
     endpoint.create(IMAGE, model, ROLE, EndpointSettings(instances=2, most_instances=5, invocations=700))
@@ -256,3 +275,30 @@ def test_requests_go_through_boto3_to_the_container(
             endpoint.invoke({"text": ""})
         with pytest.raises(UserError, match=r"\(413\)"):
             endpoint.invoke({"text": "word " * 2_000_000})
+
+
+def test_one_endpoint_of_many_models(aws: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Endpoint("films")
+    address = endpoint.upload(folder, "models")
+    prefix = "s3://models/models/films/"
+    endpoint.create(IMAGE, prefix, ROLE, EndpointSettings(multi_model=True))
+    made = aws.describe_model(ModelName="films-1")["PrimaryContainer"]
+    assert (made["Mode"], made["ModelDataUrl"]) == ("MultiModel", prefix)
+    name = address.removeprefix(prefix)
+    bucket = tmp_path / "bucket"
+    (bucket / name).parent.mkdir(parents=True)
+    boto3.client("s3").download_file("models", f"models/films/{name}", str(bucket / name))
+    with (
+        serving(tmp_path, **made["Environment"]) as (_, client),
+        fake_runtime(client.base_url.port, models=bucket) as runtime,
+    ):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME", runtime)
+        endpoint, content = Endpoint("films"), {"text": "a warm and funny film"}
+        answers = [endpoint.invoke(content, name) for _ in range(2)]
+        (loaded,) = client.get("/models").json()["models"]
+        told = client.post(f"/models/{loaded['modelName']}/invoke", json=content).json()
+        assert answers == [told, told], "it is loaded once, and answers twice"
+        with pytest.raises(UserError, match=r"there is no archive other/model\.tar\.gz \(ValidationError\)"):
+            endpoint.invoke(content, "other/model.tar.gz")
+        with pytest.raises(UserError, match=r"holds many models: name one as the target model \(ValidationError\)"):
+            endpoint.invoke(content)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import tarfile
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -18,10 +21,17 @@ from d2lbert.deploy.sagemaker.fake_runtime import MOST_BYTES, fake_runtime
 
 
 class Container(BaseHTTPRequestHandler):
-    """Answers with the headers that it got; the body says how."""
+    """Answers with the headers that it got; the body says how.
+
+    Attributes:
+        bodies: all that came.
+    """
+
+    bodies: ClassVar[list[bytes]] = []
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])).strip())
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.bodies[-1].strip())
         time.sleep(asked.get("seconds", 0))
         seen = {"path": self.path, **{name.lower(): value for name, value in self.headers.items()}}
         content = json.dumps(seen).encode() + b" " * asked.get("spaces", 0)
@@ -87,6 +97,27 @@ def test_what_takes_too_long_or_is_too_large(port: int) -> None:
 def test_half_an_answer_is_none(port: int) -> None:
     with fake_runtime(port) as address:
         assert ask(address, {"missing": 5}).status_code == 424
+
+
+def test_an_archive_is_unpacked_and_loaded_before_it_is_asked(port: int, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "config.json", "config.json")
+    (tmp_path / "half.tar.gz").write_bytes((tmp_path / "a.tar.gz").read_bytes()[:60])
+    target = "X-Amzn-SageMaker-Target-Model"
+    with fake_runtime(port, models=tmp_path) as address:
+        seen = ask(address, {}, **{target: "a.tar.gz"}).json()
+        assert re.fullmatch(r"/models/[0-9a-f]{32}/invoke", seen["path"])
+        assert seen[target.lower()] == "a.tar.gz"
+        asked = json.loads(Container.bodies[-2])
+        assert asked["model_name"] == seen["path"].split("/")[2]
+        assert (Path(asked["url"]) / "config.json").read_text() == "{}"
+        for name in ("b.tar.gz", "half.tar.gz", "config.json", "../a.tar.gz"):
+            answer = ask(address, {}, **{target: name})
+            assert (answer.status_code, answer.headers["x-amzn-ErrorType"]) == (400, "ValidationError")
+    assert not Path(asked["url"]).exists()
+    with fake_runtime(port) as address:
+        assert "this endpoint holds one model" in ask(address, {}, **{target: "a.tar.gz"}).json()["Message"]
 
 
 def test_no_container_is_told_like_a_slow_one() -> None:
