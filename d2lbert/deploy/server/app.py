@@ -39,8 +39,7 @@ def make_app(server: Server, multi_model: bool = False) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.get_running_loop().run_in_executor(None, server.warm_up)
         yield
-        server.draining = True
-        await asyncio.get_running_loop().run_in_executor(None, server.batcher.close, server.settings.drain_seconds)
+        await asyncio.get_running_loop().run_in_executor(None, server.batcher.close, server.drain())
 
     app = FastAPI(title="d2lbert", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.add_middleware(_Watcher, server=server)

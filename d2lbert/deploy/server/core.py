@@ -59,7 +59,7 @@ class Server:
         # One thread: texts are encoded while the model computes, and one huge request cannot take all processors.
         self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encoding")
         self._bytes = 0
-        self.draining = False
+        self._drained_by: float | None = None
 
     def warm_up(self) -> None:
         """Compute one text with every model, so that the first request finds everything loaded.
@@ -68,6 +68,21 @@ class Server:
             UserError: a model gives numbers that are not finite.
         """
         predict([self.models.example(name) for name in self.models.names])
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to end."""
+        return self._drained_by is not None
+
+    def drain(self) -> float:
+        """Be no longer ready, and return how many seconds are left until the server must have ended.
+
+        The first call begins to count: whoever sent the signal kills after its own limit, however the time was spent.
+        """
+        now = time.monotonic()
+        if self._drained_by is None:
+            self._drained_by = now + self.settings.linger_seconds + self.settings.drain_seconds
+        return max(0.0, self._drained_by - now)
 
     @property
     def ready(self) -> bool:

@@ -27,7 +27,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid; padding
 <button>Ask</button>
 </form>
 <h2 id="heading">Answer</h2>
-<pre id="answer" aria-live="polite" aria-labelledby="heading"></pre>
+<pre id="answer" role="status" aria-labelledby="heading"></pre>
 <script>
 const models = MODELS, $ = id => document.getElementById(id);
 for (const name of models) $("model").add(new Option(name, name));

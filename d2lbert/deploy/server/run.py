@@ -56,7 +56,7 @@ class _LingeringServer(uvicorn.Server):
         if self._server.draining or not self.started:
             super().handle_exit(sig, frame)
             return
-        self._server.draining = True
+        self._server.drain()
         timer = threading.Timer(self._server.settings.linger_seconds, super().handle_exit, (sig, frame))
         timer.daemon = True
         timer.start()

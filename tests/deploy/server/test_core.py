@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from server_support import is_refusal
 
 from d2lbert.config.serving import ServerSettings
+from d2lbert.deploy.server import core
 from d2lbert.deploy.server.app import make_app
 from d2lbert.deploy.server.core import RefusalError, Server
 from d2lbert.deploy.server.models import Models, predict
@@ -91,3 +92,26 @@ def test_a_refusal_is_one_line() -> None:
     response = RefusalError(400, "two\nlines", {"A": "b"}).response()
     assert response.body == b'{"error": "two lines"}\n'
     assert response.headers["a"] == "b"
+
+
+def test_all_of_the_end_has_one_limit(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sent the signal kills after its own limit: what lingering and waiting took is not there for the rest."""
+    server = Server(models, ServerSettings(linger_seconds=1.0, drain_seconds=25.0))
+    assert not server.draining
+    monkeypatch.setattr(core.time, "monotonic", lambda: 100.0)
+    assert server.drain() == 26.0
+    monkeypatch.setattr(core.time, "monotonic", lambda: 120.0)
+    assert server.drain() == 6.0
+    monkeypatch.setattr(core.time, "monotonic", lambda: 130.0)
+    assert server.drain() == 0.0
+    assert server.draining
+
+
+def test_a_batch_that_hangs_does_not_keep_the_server(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = _Stuck()
+    server = Server(models, ServerSettings(linger_seconds=0.0, drain_seconds=0.5, deadline_seconds=0.2))
+    monkeypatch.setattr(server.batcher, "_compute", stuck)
+    with TestClient(make_app(server)) as client:
+        is_refusal(client.post("/invocations", json=TEXT), 504, "no answer within")
+    assert server.batcher.alive, "it has not ended, and nobody waited for it"
+    stuck.open.set()

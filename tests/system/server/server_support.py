@@ -78,19 +78,22 @@ def _wait_until_ready(running: Running) -> None:
 
 @dataclass
 class Reply:
-    """What a client got: a status and a body, or status 0 and the error of the connection."""
+    """What a client got: a status and a body, or status 0 and the error of the connection; and how long it took."""
 
     status: int
     body: Any
+    seconds: float
 
 
 async def ask(client: httpx.AsyncClient) -> Reply:
     """Send one request."""
+    began = time.monotonic()
     try:
         response = await client.post("/invocations", json=CONTENT)
-        return Reply(response.status_code, response.json())
+        status, body = response.status_code, response.json()
     except httpx.HTTPError as error:
-        return Reply(0, type(error).__name__)
+        status, body = 0, type(error).__name__
+    return Reply(status, body, time.monotonic() - began)
 
 
 def at_once(address: str, count: int, meanwhile: Callable[[], Any] = lambda: None) -> list[Reply]:
@@ -102,6 +105,21 @@ def at_once(address: str, count: int, meanwhile: Callable[[], Any] = lambda: Non
             tasks = [asyncio.create_task(ask(client)) for _ in range(count)]
             await asyncio.sleep(0.3)
             await asyncio.to_thread(meanwhile)
+            return await asyncio.gather(*tasks)
+
+    return asyncio.run(run())
+
+
+def in_waves(address: str, count: int, waves: int, pause: float) -> list[Reply]:
+    """Send ``count`` requests, again and again after a pause in seconds, whether others are answered or not."""
+
+    async def run() -> list[Reply]:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=count)
+        async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
+            tasks = []
+            for _ in range(waves):
+                tasks += [asyncio.create_task(ask(client)) for _ in range(count)]
+                await asyncio.sleep(pause)
             return await asyncio.gather(*tasks)
 
     return asyncio.run(run())

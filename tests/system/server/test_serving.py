@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from server_support import CONTENT, Reply, at_once, free_port, serving
+from server_support import CONTENT, Reply, at_once, free_port, in_waves, serving
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,20 @@ def test_overload_is_refused_and_what_is_accepted_is_answered(tmp_path: Path) ->
         assert httpx.get(f"{running.address}/ping", timeout=30).status_code == 200
 
 
+def test_at_four_times_the_capacity_nobody_who_is_let_in_waits_for_long(tmp_path: Path) -> None:
+    """A full queue takes some time; without a bound the last of so many would wait for nine times as long."""
+    count = 2000 // 27  # what the queue holds
+    with serving(tmp_path, "--queue-tokens", "2000", "--batch-tokens", "500") as running:
+        at_once(running.address, count)  # the first requests are slower
+        full = [max(reply.seconds for reply in at_once(running.address, count))]
+        replies = in_waves(running.address, count, 12, full[0] / 4)
+        full.append(max(reply.seconds for reply in at_once(running.address, count)))
+        assert set(answers(replies)) == {200, 429}
+        accepted = sorted(reply.seconds for reply in replies if reply.status == 200)
+        assert len(accepted) > 2 * count, "it goes on with its work meanwhile"
+        assert accepted[int(0.99 * len(accepted))] < 4 * max(full), (accepted[-1], full)
+
+
 def test_sigterm_answers_what_was_accepted(tmp_path: Path) -> None:
     with serving(tmp_path) as running:
         replies = at_once(running.address, 300, lambda: running.process.send_signal(signal.SIGTERM))
@@ -49,7 +63,7 @@ def test_sigterm_answers_what_was_accepted(tmp_path: Path) -> None:
         # What was accepted is answered. Whoever came too late sees an error of the connection, or 503.
         assert set(counts) <= {0, 200, 503}
         assert counts[200] > 0
-        assert running.process.wait(60) in (0, -signal.SIGTERM)
+        assert running.process.wait(30) in (0, -signal.SIGTERM), "SageMaker kills after 30 seconds"
         assert '"status": 200' in running.log.read_text()
 
 

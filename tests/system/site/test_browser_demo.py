@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -129,6 +130,28 @@ def test_nothing_comes_before_a_click_and_nothing_from_elsewhere(
     assert [url.removeprefix(address) for url in requested(driver)] == ["/models/minilm/answers.safetensors"]
     said = driver.find_element(By.CSS_SELECTOR, "form[data-demo=sentiment] [role=status]").text
     assert said.startswith("The review is ")  # not the progress of the other task's download
+
+
+def test_what_has_been_loaded_works_without_a_network(driver: webdriver.Chrome, address: str) -> None:
+    driver.get(f"{address}/{PAGE}")
+    before = press(driver, "sentiment")
+    with offline(driver):
+        field = driver.find_element(By.ID, "sentiment-text")
+        field.clear()
+        field.send_keys("Dull, loud and far too long.")
+        assert press(driver, "sentiment").startswith("The review is negative")
+        assert press(driver, "entities").startswith("This did not work: ")
+    assert before.startswith("The review is positive")
+    assert press(driver, "entities").startswith("Found: ")
+
+
+@contextlib.contextmanager
+def offline(driver: webdriver.Chrome) -> Iterator[None]:
+    """In this context the browser has no network."""
+    settings = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **settings})
+    yield
+    driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **settings})
 
 
 def test_the_gap_is_filled_and_attention_is_shown(driver: webdriver.Chrome, address: str) -> None:
