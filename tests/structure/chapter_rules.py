@@ -64,11 +64,18 @@ def unseen(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def prose_problems(notebook: nbformat.NotebookNode) -> list[str]:
-    """Title and results typed by hand."""
+    """Title, formats of glued numbers, and results typed by hand."""
     text = "\n".join(prose(notebook))
     titles = re.findall(r"^# .+", text, flags=re.MULTILINE)
     problems = [] if len(titles) == 1 else [f"{len(titles)} titles, not 1"]
+    problems += [f"MyST-NB makes a decimal of {found}: end the format with .0f" for found in open_formats(text)]
     return problems + [f"result typed by hand: {found}" for found in typed_results(text)]
+
+
+def open_formats(text: str) -> list[str]:
+    """Glued numbers whose format has separators and no decimals: the page would show 1000 as 1,000.0."""
+    found = re.findall(r"\{glue:\w+\}`([^`:]+:[^`]*,[^`]*)`", text)
+    return [name for name in found if not re.search(r"\.\d+f$", name)]
 
 
 def typed_results(text: str) -> list[str]:

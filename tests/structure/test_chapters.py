@@ -11,6 +11,7 @@ import yaml
 from chapter_rules import (
     KEPT,
     form_problems,
+    open_formats,
     prose,
     prose_problems,
     reference_problems,
@@ -104,6 +105,7 @@ def test_good_notebook_passes() -> None:
         ("# Another title", "2 titles"),
         ("We reach 0.93 here.", "typed by hand: 0.93"),
         ("We reach 93 % here.", "typed by hand: 93 %"),
+        ("We read {glue:text}`words:,` words.", "makes a decimal of words:,:"),
         ("[next](nowhere.ipynb)", "nowhere.ipynb, which does not exist"),
         ("See {cite}`a2020,b2021`.", "citation b2021"),
         ("The vector $\\boldsymbol\\beta$.", "MathJax here has no \\boldsymbol"),
@@ -115,6 +117,10 @@ def test_rule_sees_bad_prose(text: str, problem: str) -> None:
     notebook = _good()
     notebook.cells.append(new_markdown_cell(text))
     assert any(problem in found for found in _problems(notebook))
+
+
+def test_formats_that_say_their_decimals_pass() -> None:
+    assert not open_formats("{glue:text}`a`, {glue:text}`b:.2f` and {glue:text}`c:,.0f`")
 
 
 def test_rules_see_bad_cells() -> None:
