@@ -136,7 +136,7 @@ def test_what_has_been_loaded_works_without_a_network(driver: webdriver.Chrome, 
     driver.get(f"{address}/{PAGE}")
     before = press(driver, "sentiment")
     with offline(driver):
-        field = driver.find_element(By.ID, "sentiment-text")
+        field = driver.find_element(By.ID, "mood-text")
         field.clear()
         field.send_keys("Dull, loud and far too long.")
         assert press(driver, "sentiment").startswith("The review is negative")
