@@ -1,8 +1,8 @@
-"""TREC, what kind of answer a question asks for, one of six: MiniLM, three seeds.
+"""TREC, what kind of answer a question asks for, one of six: MiniLM, two seeds.
 
 The plan, and what is scored, stand in ``benchmarks/plans.py``.
 
-    python -m benchmarks.finetuning.trec    # needs D2LBERT_DATA for the real set; a quarter of an hour
+    python -m benchmarks.finetuning.trec --seeds 0 1    # needs D2LBERT_DATA for the real set; a quarter of an hour
 """
 
 from benchmarks.plans import measure

@@ -1,8 +1,8 @@
-"""TREC, what kind of answer a question asks for, one of fifty: MiniLM, three seeds.
+"""TREC, what kind of answer a question asks for, one of fifty: MiniLM, one seed.
 
 The plan, and what is scored, stand in ``benchmarks/plans.py``.
 
-    python -m benchmarks.finetuning.trec_fine    # needs D2LBERT_DATA for the real set; half an hour
+    python -m benchmarks.finetuning.trec_fine --seeds 0    # needs D2LBERT_DATA for the real set; half an hour
 """
 
 from benchmarks.plans import measure

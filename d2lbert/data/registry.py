@@ -175,10 +175,12 @@ def _sample_notice(entry: DataSet, reason: str) -> str:
     remedies = [f"set D2LBERT_DATA to a folder that has {entry.folder}/"]
     if all(file.url for file in entry.files):
         remedies.insert(0, f"run 'd2lbert data fetch {entry.name}' with a network")
-    return (
+    notice = (
         f"{entry.name}: a small SAMPLE written for this book takes the place of the real data set ({reason}); "
         f"to get the real one, {' or '.join(remedies)}"
     )
+    # Where a file has no address, the manifest's note says whence it comes.
+    return f"{notice}. {entry.note}" if entry.note and len(remedies) == 1 else notice
 
 
 def _read_files(format: str, paths: list[Path]) -> Iterator[Any]:

@@ -74,6 +74,12 @@ def named_scripts(text: str) -> set[str]:
     return found
 
 
+def told_seeds(text: str) -> int | None:
+    """How many seeds the first line of a script tells, if it does."""
+    found = re.search(r"\b(one|two|three) seeds?\b", text.split("\n")[0])
+    return ["one", "two", "three"].index(found[1]) + 1 if found else None
+
+
 def test_results_and_benchmarks_are_one_to_one() -> None:
     assert not pairing_problems(SCRIPTS, set(RESULTS), set(NOT_MEASURED))
 
@@ -94,6 +100,17 @@ def test_a_result_can_be_repeated_and_judged(name: str) -> None:
         if name in WITHOUT_QUARTILES:
             assert comparison_problems(found), "an exception that is none"
     assert not problems
+
+
+def test_a_script_tells_as_many_seeds_as_its_result_has() -> None:
+    told = {name: told_seeds((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")) for name in RESULTS}
+    wrong = {
+        name: count
+        for name, count in told.items()
+        if count and count != len(json.loads(RESULTS[name].read_text())["seeds"])
+    }
+    assert told["finetuning/trec"] == 2
+    assert not wrong
 
 
 def test_incomplete_results_are_seen() -> None:
