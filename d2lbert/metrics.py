@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,18 +147,38 @@ def best_threshold(
         margins: for each question, the score of "no answer" minus that of the best span.
         span_scores: the F1 of the best span, from 0 to 1.
         null_scores: the F1 of the empty answer: 1 or 0.
+
+    Raises:
+        UserError: there is no question, the numbers differ, or a margin is not a number.
     """
-    order = np.argsort(margins, kind="stable")
-    sorted_margins = np.asarray(margins)[order]
-    spans, nulls = np.asarray(span_scores)[order], np.asarray(null_scores)[order]
+    if not len(margins) == len(span_scores) == len(null_scores) or not len(margins):
+        raise UserError(
+            f"{len(margins)} margins and {len(span_scores)} scores of spans: give one of each for a question"
+        )
+    given = np.asarray(margins)
+    given = given if given.dtype.kind == "f" else given.astype(np.float64)
+    if np.isnan(given).any():
+        raise UserError("a margin is not a number: the model gave NaN, use one whose training went well")
+    order = np.argsort(given, kind="stable")
+    spans, nulls = (np.asarray(scores, np.float64)[order] for scores in (span_scores, null_scores))
     # Entry k: the k questions of lowest margin get their span, the others no answer.
     totals = np.concatenate([[0], spans.cumsum()]) + nulls.sum() - np.concatenate([[0], nulls.cumsum()])
-    # No threshold can separate questions with the same margin.
-    splits = [k for k in range(len(order) + 1) if k in (0, len(order)) or sorted_margins[k - 1] < sorted_margins[k]]
-    best = max(splits, key=lambda k: totals[k])
-    # Halfway between two margins: rounding must not move a question to the other side.
-    ends = np.concatenate([[sorted_margins[0] - 2], sorted_margins, [sorted_margins[-1] + 2]])
-    return float((ends[best] + ends[best + 1]) / 2), float(totals[best] / len(order))
+    # No threshold can separate questions with the same margin; ends are infinite, in the type of the margins.
+    ends = np.concatenate([[-np.inf], given[order], [np.inf]], dtype=given.dtype)
+    best = max((k for k in range(len(order) + 1) if ends[k] < ends[k + 1]), key=lambda k: totals[k])
+    return _between(ends[best], ends[best + 1]), float(totals[best] / len(order))
+
+
+def _between(low: Any, high: Any) -> float:
+    """Return a number of ``low <= number < high``, as they compare it: halfway, or 1 beyond the only finite one."""
+    one, other = float(low), float(high)
+    if np.isinf(one) or np.isinf(other):
+        number = one + 1 if np.isfinite(one) else other - 1 if np.isfinite(other) else 0.0
+    else:
+        number = one / 2 + other / 2  # rounding must not move a question to the other side
+    if low <= number < high:
+        return number
+    return one if np.isfinite(one) else float(np.nextafter(high, low))
 
 
 def _scorable(golds: Sequence[str]) -> list[str]:

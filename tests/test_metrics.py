@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,45 @@ def test_best_threshold(
     assert (threshold, score) == pytest.approx(expected)
     selected = [null if margin > threshold else span for margin, span, null in zip(margins, spans, nulls, strict=True)]
     assert np.mean(selected) == pytest.approx(score)
+
+
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("margins", "best"),
+    [
+        (np.float32([1 + 2**-23, 1 + 2**-22]), 1.0),  # nothing of 32 bits lies between
+        ([1.0, np.nextafter(1.0, 2)], 1.0),
+        ([-1e308, 1.7e308], 1.0),  # their sum is infinite
+        ([-INFINITE, INFINITE], 1.0),
+        ([-INFINITE, 5.0], 1.0),
+        ([5.0, INFINITE], 1.0),
+        ([INFINITE, -INFINITE], 0.0),
+        ([INFINITE, INFINITE], 0.5),
+        ([-INFINITE, -INFINITE], 0.5),
+        (np.float32([7, 7]), 0.5),
+    ],
+)
+def test_the_threshold_gives_the_score_that_is_reported(margins: Sequence[float], best: float) -> None:
+    for spans, nulls, expected in (([1, 0], [0, 1], best), ([0, 0], [1, 1], None), ([1, 1], [0, 0], None)):
+        threshold, score = metrics.best_threshold(margins, spans, nulls)
+        assert np.mean(np.where(np.asarray(margins) > threshold, nulls, spans)) == score
+        assert score == expected or expected is None
+
+
+@pytest.mark.parametrize("margin", [1e17, -1e17, np.float32(1e30), 1.7e308, -1.7e308, INFINITE, -INFINITE])
+@pytest.mark.parametrize(("span", "null"), [(1, 0), (0, 1)])
+def test_one_question_has_a_threshold(margin: float, span: float, null: float) -> None:
+    threshold, score = metrics.best_threshold([margin], [span], [null])
+    assert (null if margin > threshold else span) == score
+    assert np.isfinite(threshold)
+
+
+def test_no_question_has_no_threshold() -> None:
+    with pytest.raises(UserError, match="0 margins and 0 scores of spans: give one of each for a question"):
+        metrics.best_threshold([], [], [])
+    with pytest.raises(UserError, match="1 margins and 2 scores of spans"):
+        metrics.best_threshold([1.0], [1, 0], [0, 1])
+    with pytest.raises(UserError, match="a margin is not a number: the model gave NaN"):
+        metrics.best_threshold([1.0, float("nan")], [1, 0], [0, 1])

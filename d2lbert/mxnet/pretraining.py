@@ -85,7 +85,11 @@ class BertForPretraining(HuggingFaceFolder):
 
     @classmethod
     def check_file(cls, header: Mapping[str, TensorInfo], config: BertConfig, origin: Path) -> None:
-        """Refuse a file whose header does not fit the configuration."""
+        """Refuse a file whose header does not fit the configuration, or whose output layer has a matrix of its own."""
+        from d2lbert.weights.bert import refuse_untied_output
+        from d2lbert.weights.folder import CONFIG_FILE
+
+        refuse_untied_output(origin / CONFIG_FILE)
         BertModel.check_file(header, config, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:

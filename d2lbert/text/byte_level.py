@@ -13,7 +13,7 @@ from typing import Any
 
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
-from d2lbert.text.encoding import Encoding
+from d2lbert.text.encoding import Encoding, offsets_before, without_surrogates
 from d2lbert.text.tokenizer_json import TOKENIZER_FILE, length_field
 
 END_OF_TEXT = "<|endoftext|>"
@@ -90,10 +90,14 @@ class ByteLevel:
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids of many texts. The name of a special token in a text is ordinary text."""
-        clean = [text.encode("utf-8", "ignore").decode() for text in texts]  # a lone surrogate is no character
+        clean = [without_surrogates(text) for text in texts]
         self._library.encode_special_tokens = True
         found = self._library.encode_batch(clean, add_special_tokens=False)
-        return [Encoding(one.ids, [0] * len(one.ids), one.tokens, one.offsets, [False] * len(one.ids)) for one in found]
+        encodings = []
+        for text, kept, one in zip(texts, clean, found, strict=True):
+            offsets, length = offsets_before(text, kept, one.offsets), len(one.ids)
+            encodings.append(Encoding(one.ids, [0] * length, one.tokens, offsets, [False] * length))
+        return encodings
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids; the token that ends a text is left out.

@@ -187,6 +187,19 @@ def assemble_batch(
     return [assemble(a, b, max_length, token_to_id) for a, b in zip(firsts, seconds, strict=True)]
 
 
+def without_surrogates(text: str) -> str:
+    """Return a text without lone surrogates, which are no characters and which the `tokenizers` library refuses."""
+    return text.encode("utf-8", "ignore").decode()
+
+
+def offsets_before(text: str, clean: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return offsets in a text from those in what :func:`without_surrogates` made of it."""
+    if len(clean) == len(text):
+        return offsets
+    places = [index for index, character in enumerate(text) if not "\ud800" <= character <= "\udfff"]
+    return [(places[start], places[end - 1] + 1) if end > start else (start, end) for start, end in offsets]
+
+
 def truncate(a: Pieces, b: Pieces | None, room: int) -> tuple[Pieces, Pieces | None]:
     """Cut the texts to ``room`` pieces in all, the longer text first.
 

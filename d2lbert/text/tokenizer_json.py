@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from d2lbert.storage.files import read_json
 from d2lbert.text.encoding import UNKNOWN
 
 TOKENIZER_FILE, VOCABULARY_FILE, SETTINGS_FILE = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
+ADDED_FILE = "added_tokens.json"
 LONGEST_WORD = 100  # characters; a longer word is unknown
 _MOST_TOKENS = 10**6  # transformers writes 10^30 where a tokenizer knows of no longest text
 
@@ -66,7 +68,7 @@ def read_word_pieces(path: str | Path) -> WordPieces:
         if found != needed:
             raise UserError(f"{path} asks for {name}={found!r}; only BERT's own, {needed!r}, is offered")
     vocab = pieces_by_id(model.get("vocab"), path)
-    _check_added(values.get("added_tokens") or [], vocab, path)
+    _check_added(_added(values, path), vocab, path)
     return WordPieces(
         vocab, _flag(normalizer, "lowercase", path) is not False, _flag(normalizer, "strip_accents", path)
     )
@@ -108,11 +110,39 @@ def pieces_by_id(ids: Any, path: str | Path) -> list[str]:
     return vocab
 
 
-def _check_added(added: Any, vocab: list[str], path: str | Path) -> None:
-    """Refuse tokens that somebody added to the vocabulary: they are split by other rules than pieces are."""
+def check_added_tokens(folder: str | Path, vocab: Sequence[str]) -> None:
+    """Refuse a folder whose ``vocab.txt`` is not all: other files of it add tokens to the vocabulary.
+
+    ``transformers`` 4 writes them into ``added_tokens.json``, ``tokenizer.json`` and ``tokenizer_config.json``, newer
+    and older releases not into all of these.
+
+    Args:
+        folder: its path.
+        vocab: the pieces of ``vocab.txt``; the special tokens that the other files name again are among them.
+
+    Raises:
+        UserError: a file has such a token, or cannot be read.
+    """
+    whole, added, settings = (Path(folder) / name for name in (TOKENIZER_FILE, ADDED_FILE, SETTINGS_FILE))
+    if whole.is_file():
+        _check_added(_added(read_json(whole), whole), vocab, whole)
+    if added.is_file():
+        _check_added(list(read_json(added)), vocab, added)
+    if settings.is_file():
+        tokens = _part(read_json(settings), "added_tokens_decoder").values()
+        _check_added([token.get("content") for token in tokens if isinstance(token, dict)], vocab, settings)
+
+
+def _added(values: dict[str, Any], path: str | Path) -> list[Any]:
+    """Return the names of the tokens that a ``tokenizer.json`` adds."""
+    added = values.get("added_tokens") or []
     if not isinstance(added, list):
         raise UserError(f"{path}: added_tokens is no list; restore the file")
-    names = [token.get("content") for token in added if isinstance(token, dict)]
+    return [token.get("content") for token in added if isinstance(token, dict)]
+
+
+def _check_added(names: Sequence[Any], vocab: Sequence[str], path: str | Path) -> None:
+    """Refuse tokens that somebody added to the vocabulary: they are split by other rules than pieces are."""
     extra = next((name for name in names if name not in vocab), None)
     if extra is not None:
         raise UserError(f"{path} adds the token {extra!r} to the vocabulary, which is not offered; use another model")

@@ -14,7 +14,7 @@ from typing import Any
 
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
-from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble_batch
+from d2lbert.text.encoding import CLS, MASK, SEP, Encoding, Pieces, assemble_batch, offsets_before, without_surrogates
 from d2lbert.text.tokenizer_json import TOKENIZER_FILE, length_field
 
 _PAD, _UNKNOWN = "<pad>", "<unk>"
@@ -130,6 +130,9 @@ class Unigram:
         return decoded
 
     def _pieces(self, texts: Sequence[str]) -> list[Pieces]:
-        clean = [text.encode("utf-8", "ignore").decode() for text in texts]  # a lone surrogate is no character
+        clean = [without_surrogates(text) for text in texts]
         encodings = self._library.encode_batch(clean, add_special_tokens=False)
-        return [Pieces(encoding.ids, encoding.tokens, encoding.offsets) for encoding in encodings]
+        return [
+            Pieces(encoding.ids, encoding.tokens, offsets_before(text, kept, encoding.offsets))
+            for text, kept, encoding in zip(texts, clean, encodings, strict=True)
+        ]

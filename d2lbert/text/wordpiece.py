@@ -38,6 +38,7 @@ from d2lbert.text.tokenizer_json import (
     SETTINGS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILE,
+    check_added_tokens,
     length_field,
     longest_text,
     read_word_pieces,
@@ -109,7 +110,7 @@ class WordPiece:
 
         Raises:
             UserError: there is no vocabulary, the configuration cannot be read, or it needs an option that is not
-                supported.
+                supported, such as tokens that were added to the vocabulary.
         """
         path = Path(folder)
         config = _read_config(path / SETTINGS_FILE)
@@ -118,6 +119,7 @@ class WordPiece:
             config = {"do_lower_case": told, "strip_accents": accents, **config}
         else:
             vocab = _read_vocabulary(path / VOCABULARY_FILE)
+            check_added_tokens(path, vocab)
         if lowercase is None:
             lowercase = bool(config.get("do_lower_case", True))
         tokenizer = cls(vocab, lowercase, config.get("strip_accents"))

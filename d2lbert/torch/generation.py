@@ -93,7 +93,8 @@ def generate(
     last = state.last  # (B,)
     hypotheses = [Hypothesis(score=0.0) for _ in source_ids]
     for _ in range(max_length):
-        steps = model.step(last, state).log_softmax(dim=-1)  # (B, V)
+        # In 16 bits two tokens of different scores may have one log probability.
+        steps = model.step(last, state).float().log_softmax(dim=-1)  # (B, V)
         last = choose(steps)
         values = steps.gather(1, last.unsqueeze(1)).squeeze(1)  # (B,)
         for hypothesis, value, token in zip(hypotheses, values.tolist(), last.tolist(), strict=True):
@@ -143,7 +144,7 @@ def beam_search(
     state.select(torch.arange(len(source_ids), device=source_ids.device).repeat_interleave(beam_size))
     last = state.last  # (N,)
     while True:
-        rows = search.advance(model.step(last, state).log_softmax(dim=-1))
+        rows = search.advance(model.step(last, state).float().log_softmax(dim=-1))
         if not len(rows):
             return search.best
         state.select(rows)
@@ -165,7 +166,7 @@ class _BeamSearch:
     def advance(self, log_probabilities: Tensor) -> Tensor:
         """Take a step, given (N, V), and return which rows go on (N',): none when the search has ended."""
         batch, vocabulary = len(self.sources), log_probabilities.shape[1]
-        steps = log_probabilities.float().view(batch, self.beam_size, vocabulary)
+        steps = log_probabilities.view(batch, self.beam_size, vocabulary)
         totals = (self.log_probabilities.unsqueeze(2) + steps).flatten(1)  # (B, K V)
         # At most one candidate of each beam ends, so among twice as many there are K that do not.
         values, positions = totals.topk(min(2 * self.beam_size, totals.shape[1]), dim=1)  # (B, 2 K)
@@ -248,7 +249,7 @@ def sample(
     generator = torch.Generator().manual_seed(settings.seed)
 
     def draw(log_probabilities: Tensor) -> Tensor:
-        probabilities = next_token_distribution(log_probabilities.float().cpu(), settings)
+        probabilities = next_token_distribution(log_probabilities.cpu(), settings)
         return torch.multinomial(probabilities, 1, generator=generator).squeeze(1).to(log_probabilities.device)
 
     return generate(model, source_ids, source_mask, max_length, draw)

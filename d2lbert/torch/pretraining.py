@@ -19,7 +19,7 @@ from d2lbert.outputs import PretrainingOutput, Rows
 from d2lbert.torch.bert import BertModel, first_positions
 from d2lbert.torch.encoder import ACTIVATIONS, initialize
 from d2lbert.torch.folder import HuggingFaceFolder, load_named, named_arrays
-from d2lbert.weights.bert import PRETRAINING_FIELDS, PRETRAINING_HEADS, with_decoder_bias
+from d2lbert.weights.bert import PRETRAINING_FIELDS, PRETRAINING_HEADS, refuse_untied_output, with_decoder_bias
 
 if TYPE_CHECKING:
     from d2lbert.weights.header import TensorInfo
@@ -83,7 +83,10 @@ class BertForPretraining(HuggingFaceFolder):
 
     @classmethod
     def check_file(cls, header: Mapping[str, TensorInfo], config: BertConfig, origin: Path) -> None:
-        """Refuse a file whose header does not fit the configuration."""
+        """Refuse a file whose header does not fit the configuration, or whose output layer has a matrix of its own."""
+        from d2lbert.weights.folder import CONFIG_FILE
+
+        refuse_untied_output(origin / CONFIG_FILE)
         BertModel.check_file(header, config, origin)
 
     def load_tensors(self, tensors: dict[str, np.ndarray], origin: str | Path) -> None:

@@ -32,6 +32,14 @@ _REQUIRED: dict[str, tuple[Any, ...]] = {
     "layer_replication": (None,),
     "lora_bias": (False, None),
     "target_parameters": (None, []),
+    # The other ways to begin take the first adapters out of the base weights: pissa, olora, corda, lora_ga, loftq.
+    "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal", "mica", None),
+    "alora_invocation_tokens": (None,),
+    "arrow_config": (None,),
+    "kasa_config": (None,),
+    "trainable_token_indices": (None,),
+    "use_bdlora": (None,),
+    "use_qalora": (False, None),
 }
 
 
@@ -108,7 +116,7 @@ def merge_into(tensors: Mapping[str, np.ndarray], content: AdapterFolder, origin
         origin: their folder, for messages.
 
     Raises:
-        UserError: there are no adapters, or one is of another encoder.
+        UserError: there are no adapters, one is of another encoder, or a part of the encoder was trained whole.
 
     Source: Hu et al. 2022, section 4.1.
     """
@@ -119,7 +127,7 @@ def merge_into(tensors: Mapping[str, np.ndarray], content: AdapterFolder, origin
     rows_and_columns = {name: tensors[f"{name}.weight"].shape for name in content.layers}
     shapes = {f"{name}.lora_A.weight": (content.rank, inputs) for name, (_, inputs) in rows_and_columns.items()}
     shapes |= {f"{name}.lora_B.weight": (outputs, content.rank) for name, (outputs, _) in rows_and_columns.items()}
-    check_tensors(content.tensors, shapes, origin, lambda name: ".lora_" not in name)
+    check_tensors(content.tensors, shapes, origin, lambda name: ".lora_" not in name and name not in tensors)
     merged = dict(tensors)
     for name in content.layers:
         down, up = content.tensors[f"{name}.lora_A.weight"], content.tensors[f"{name}.lora_B.weight"]

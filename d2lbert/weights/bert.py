@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from d2lbert.config.base import refuse_other_values
 from d2lbert.config.bert import BertConfig
 from d2lbert.weights.shapes import bert_shapes
 
@@ -42,6 +43,19 @@ PRETRAINING_HEADS = {
     "next_sentence.bias": "cls.seq_relationship.bias",
 }
 _DECODER_BIAS = "cls.predictions.decoder.bias"  # another name of the same tensor; a file may have either
+
+
+def refuse_untied_output(config_json: Path) -> None:
+    """Refuse a ``config.json`` of a model whose output layer is a matrix of its own, not that of the word embeddings.
+
+    Only the head for masked words has an output layer: an encoder or a classifier of such a folder is whole without it.
+
+    Raises:
+        UserError: it says so, or cannot be read.
+    """
+    from d2lbert.storage.files import read_json
+
+    refuse_other_values(config_json, read_json(config_json), {"tie_word_embeddings": (True,)}, "the head of a BERT")
 
 
 def with_decoder_bias(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

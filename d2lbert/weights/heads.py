@@ -143,18 +143,34 @@ def read_label_names(path: Path, head: str, layer: np.ndarray | None) -> list[st
         layer: the weight of its last layer, (C, D); None where the file has none.
 
     Raises:
-        UserError: the head is another one, or there are no names, or damaged ones.
+        UserError: the head is another one, there are no names, or damaged ones, or the outputs are not the
+            probabilities of one label.
     """
-    names = check_head(path, head).get("id2label")
+    content = check_head(path, head)
+    names = content.get("id2label")
     if names is None:
         if layer is None or layer.ndim != 2:
             raise UserError(
                 f"{path} names no labels (id2label): the model has no classification head; fine-tune it first"
             )
-        return [f"LABEL_{index}" for index in range(len(layer))]
+        names = {str(index): f"LABEL_{index}" for index in range(len(layer))}
     if not isinstance(names, dict) or set(names) != {str(index) for index in range(len(names))}:
         raise UserError(f"{path}: id2label is no table from the numbers 0, 1, ... to label names: correct it")
+    if head_of(head) == "ForSequenceClassification":  # transformers reads the field for this head alone
+        _check_problem(path, content.get("problem_type"), len(names))
     return [str(names[str(index)]) for index in range(len(names))]
+
+
+def _check_problem(path: Path, problem: Any, outputs: int) -> None:
+    """Refuse a model that gives a text several labels, or several numbers."""
+    known = (
+        (None, "single_label_classification", "regression") if outputs == 1 else (None, "single_label_classification")
+    )
+    if problem not in known:
+        raise UserError(
+            f"{path}: problem_type is {problem!r} with {outputs} outputs, and d2lbert gives a text one label or one "
+            "number; use a model of single_label_classification, or of regression with one output"
+        )
 
 
 def read_null_threshold(path: Path) -> float | None:

@@ -1,4 +1,4 @@
-"""Convert old checkpoints of PyTorch, ``pytorch_model.bin``, to safetensors."""
+"""Convert old checkpoints of PyTorch, ``pytorch_model.bin``, to safetensors, and join safetensors of several files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from d2lbert.errors import UserError
-from d2lbert.weights.folder import write_tensors
-from d2lbert.weights.header import TensorInfo, by_canonical_names
+from d2lbert.storage.files import read_json
+from d2lbert.weights.folder import read_tensors, write_tensors
+from d2lbert.weights.header import TensorInfo, by_canonical_names, read_header
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 OLD_WEIGHTS_FILE = "pytorch_model.bin"
+INDEX_FILE = "model.safetensors.index.json"  # of weights in several files
 
 # The output layer of a head is often the matrix of word embeddings again, under one of these names.
 _OUTPUT_LAYERS = ("decoder.weight", "vocab_projector.weight", "lm_head.weight")
@@ -43,6 +45,32 @@ def convert_bin(source: Path, target: Path) -> None:
         if not tied:
             kept[name] = array
     write_tensors(target.parent, kept)
+
+
+def join_shards(folder: Path) -> None:
+    """Write the tensors of several files of safetensors as one, ``model.safetensors``, under the same names.
+
+    Args:
+        folder: with the files, and the index that names the file of each tensor.
+
+    Raises:
+        UserError: the index is damaged, a file is missing, damaged or outside the folder, or lacks a tensor.
+    """
+    table = read_json(folder / INDEX_FILE).get("weight_map")
+    if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
+        raise UserError(f"{folder / INDEX_FILE} has no weight_map from tensors to files: restore the file")
+    joined: dict[str, np.ndarray] = {}
+    for file in sorted(set(table.values())):
+        if Path(file).name != file:
+            raise UserError(f"{folder / INDEX_FILE} names {file!r}, which is no file of the folder: restore the file")
+        header, tensors = read_header(folder, file), read_tensors(folder, file)
+        joined |= {header[name].name: tensor for name, tensor in tensors.items()}
+    lost = next((name for name in table if name not in joined), None)
+    if lost is not None:
+        raise UserError(
+            f"{folder / table[lost]} lacks {lost!r}, which {INDEX_FILE} says is in it: copy the files again"
+        )
+    write_tensors(folder, joined)
 
 
 def bin_header(source: Path) -> dict[str, TensorInfo]:

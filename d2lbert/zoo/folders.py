@@ -17,7 +17,7 @@ from d2lbert.errors import UserError
 from d2lbert.storage.places import home, package_folder
 from d2lbert.weights.adapters import base_of, is_adapter_folder
 from d2lbert.weights.folder import WEIGHTS_FILE
-from d2lbert.zoo.convert import OLD_WEIGHTS_FILE, convert_bin
+from d2lbert.zoo.convert import INDEX_FILE, OLD_WEIGHTS_FILE, convert_bin, join_shards
 from d2lbert.zoo.files import fetch_model, is_cached
 from d2lbert.zoo.gluonnlp import advice, converted_folder, entry_of_params, is_params, params_folder
 from d2lbert.zoo.repositories import fetch_repository, is_repository_name
@@ -27,7 +27,8 @@ from d2lbert.zoo.table import ModelEntry, entries, find_entry
 def locate(name: str | Path, weights: bool = True) -> Path:
     """Return the folder of a model, given as an existing folder or by its name.
 
-    If the folder has its weights only as ``pytorch_model.bin``, they are also written there as safetensors. A file
+    If the folder has its weights only as ``pytorch_model.bin``, or as safetensors in several files with an index, they
+    are also written there as one file of safetensors. A file
     ``.params`` of GluonNLP's becomes a model folder in the cache (see :mod:`d2lbert.zoo.gluonnlp`).
 
     Args:
@@ -46,7 +47,12 @@ def locate(name: str | Path, weights: bool = True) -> Path:
         if is_other_repository(str(name)):
             return fetch_repository(str(name), weights)
         return entry_folder(find_model(str(name)), weights)
-    if (folder / OLD_WEIGHTS_FILE).is_file() and not (folder / WEIGHTS_FILE).is_file():
+    if (folder / WEIGHTS_FILE).is_file():
+        return folder
+    if (folder / INDEX_FILE).is_file():
+        join_shards(folder)
+        warnings.warn(f"{folder}: wrote {WEIGHTS_FILE}, the tensors of the files in {INDEX_FILE}", stacklevel=2)
+    elif (folder / OLD_WEIGHTS_FILE).is_file():
         convert_bin(folder / OLD_WEIGHTS_FILE, folder / WEIGHTS_FILE)
         warnings.warn(f"{folder}: wrote {WEIGHTS_FILE}, the tensors of {OLD_WEIGHTS_FILE}", stacklevel=2)
     return folder

@@ -124,6 +124,15 @@ def test_pretraining_folders_go_both_ways(tmp_path: Path) -> None:
             assert np.array_equal(array, back[name]), name
 
 
+def test_both_refuse_an_output_layer_of_its_own(tmp_path: Path) -> None:
+    TorchPretraining(small_config()).save_pretrained(tmp_path)
+    fields = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**fields, "tie_word_embeddings": False}))
+    for edition in (TorchPretraining, BertForPretraining):
+        with pytest.raises(UserError, match="tie_word_embeddings is False, which d2lbert does not compute"):
+            edition.from_pretrained(tmp_path)
+
+
 def _adapted(tmp_path: Path) -> torch_heads.BertWithHead:
     """A model of PyTorch with adapters, and its folder."""
     torch.manual_seed(4)

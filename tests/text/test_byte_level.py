@@ -29,6 +29,13 @@ def test_nothing_is_lost(text: str) -> None:
     assert TOKENIZER.decode(TOKENIZER.encode(text).ids) == clean
 
 
+def test_offsets_are_characters_of_the_text_that_was_given() -> None:
+    text = "\ud800the\udfff bank"
+    encoding = TOKENIZER.encode(text)
+    assert encoding.tokens == TOKENIZER.tokenize("the bank")
+    assert [text[start:end].strip("\udfff") for start, end in encoding.offsets] == ["the", " bank"]
+
+
 def test_the_name_of_the_end_is_ordinary_text() -> None:
     ids = TOKENIZER.encode("a<|endoftext|>").ids
     assert TOKENIZER.token_to_id["<|endoftext|>"] not in ids

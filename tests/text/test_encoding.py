@@ -7,7 +7,17 @@ import tracemalloc
 import pytest
 
 from d2lbert import UserError
-from d2lbert.text.encoding import CLS, SEP, CompactEncoding, Pieces, assemble, assemble_batch, truncate
+from d2lbert.text.encoding import (
+    CLS,
+    SEP,
+    CompactEncoding,
+    Pieces,
+    assemble,
+    assemble_batch,
+    offsets_before,
+    truncate,
+    without_surrogates,
+)
 
 IDS = {CLS: 101, SEP: 102}
 
@@ -109,3 +119,11 @@ def test_a_compact_encoding_takes_a_fraction_of_the_memory() -> None:
         return used // len(kept)
 
     assert bytes_of(compact=False) > 4 * bytes_of(compact=True)
+
+
+def test_offsets_count_what_was_taken_out() -> None:
+    text = "\ud800ab\udfff\ud800c\ud800"
+    assert without_surrogates(text) == "abc"
+    offsets = [(0, 0), (0, 1), (1, 3), (0, 3), (2, 3)]
+    assert offsets_before(text, "abc", offsets) == [(0, 0), (1, 2), (2, 6), (1, 6), (5, 6)]
+    assert offsets_before("abc", "abc", offsets) == offsets

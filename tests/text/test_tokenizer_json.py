@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,24 @@ def test_a_damaged_file_is_one_line(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tokenizer\.json .*restore the file") as error:
         WordPiece.from_pretrained(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_tokens_that_other_files_add_to_a_vocab_txt_are_refused(tmp_path: Path) -> None:
+    WordPiece(PIECES).save_pretrained(tmp_path)
+    special = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+    (tmp_path / "added_tokens.json").write_text(json.dumps(special))
+    assert WordPiece.from_pretrained(tmp_path).vocab == PIECES  # the special tokens are named again, and no more
+    (tmp_path / "added_tokens.json").write_text(json.dumps({**special, "<user>": len(PIECES)}))
+    with pytest.raises(UserError, match=r"added_tokens\.json adds the token '<user>' to the vocabulary, which is not"):
+        WordPiece.from_pretrained(tmp_path)
+    (tmp_path / "added_tokens.json").unlink()
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    for token, refused in (("[MASK]", False), ("<user>", True)):
+        settings["added_tokens_decoder"] = {"4": {"content": token, "special": True}}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        with pytest.raises(UserError, match=r"tokenizer_config\.json adds the token") if refused else nullcontext():
+            WordPiece.from_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    changed(tmp_path / "tokenizer.json", REFUSED["an added token"][0])
+    with pytest.raises(UserError, match=r"tokenizer\.json adds the token '<user>' to the vocabulary, which is not"):
+        WordPiece.from_pretrained(tmp_path)

@@ -11,6 +11,8 @@ import pytest
 from unigram_support import PIECES, tokenizer_json
 
 from d2lbert import UserError
+from d2lbert.data import TaggedSentence
+from d2lbert.tasks.tagging import Tagging
 from d2lbert.text import Unigram
 
 TEXTS = ["The river bank", "river  banks, UNBANKED", "", "  ", "an [MASK] bank", "naïve \ud800 river", "xyzzy ☃"]
@@ -102,3 +104,21 @@ def test_a_length_that_the_file_asks_for_does_not_count() -> None:
     }  # fmt: skip
     text = "the river banks, a bank"
     assert Unigram(json.dumps(values)).encode(text) == Unigram(tokenizer_json()).encode(text)
+
+
+def test_offsets_are_characters_of_the_text_that_was_given(tokenizer: Unigram) -> None:
+    text = "\ud800the river\udfff bank"
+    encoding = tokenizer.encode(text)
+    assert encoding.ids == tokenizer.encode("the river bank").ids
+    assert [text[start:end].strip() for start, end in encoding.offsets[1:-1]] == ["the", "river", "bank"]
+
+
+def test_the_tag_of_a_word_stays_with_it_after_half_a_character(tokenizer: Unigram) -> None:
+    task = Tagging(["O", "B-X", "I-X"])
+    whole, broken = (
+        task.inputs([TaggedSentence((f"{half}the", "river", "bank"), ("O", "B-X", "I-X"))], tokenizer, 64)[0].target
+        for half in ("", "\ud800")
+    )
+    assert whole is not None
+    assert broken is not None
+    assert whole.tolist() == broken.tolist()

@@ -116,6 +116,21 @@ class _Scripted:
         return self.table[token_ids]
 
 
+def test_in_16_bits_the_most_probable_token_is_taken() -> None:
+    """Of 2,000 tokens each is improbable, and bfloat16 writes the log probabilities of the best two alike."""
+    model, source = _Scripted([[1.0]]), torch.zeros(1, 1, dtype=torch.long)
+    model.table = torch.zeros(2000, 2000, dtype=torch.bfloat16)
+    model.table[:, 5], model.table[:, 9] = 1.0, 1.0078125
+    exact = float(model.table[0].double().log_softmax(0)[9])
+    for found in (
+        greedy_search(model, source, max_length=1),
+        beam_search(model, source, beam_size=1, alpha=0, max_length=1),
+        sample(model, source, max_length=1, sampling=Sampling(temperature=0)),
+    ):
+        assert found[0].ids == [9]
+        assert found[0].score == pytest.approx(exact, abs=1e-5)
+
+
 def test_only_the_best_beginnings_may_end() -> None:
     """To end at once is second best here, so one beam goes on, though what it finds is less probable in all."""
     model = _Scripted([[0, 0.4, 0.6], [0, 1, 0], [0, 0.5, 0.5]])

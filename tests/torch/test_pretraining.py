@@ -15,6 +15,8 @@ from d2lbert.config import BertConfig
 from d2lbert.data.batching import pack
 from d2lbert.outputs import Rows
 from d2lbert.text import WordPiece
+from d2lbert.torch.bert import BertModel
+from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import to_tensors
 
@@ -123,3 +125,20 @@ def test_a_folder_says_that_the_decoder_is_tied(model: BertForPretraining, tmp_p
     back = BertForPretraining.from_pretrained(tmp_path)
     assert not back.training
     assert all(torch.equal(value, back.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+def test_an_output_layer_of_its_own_is_refused_where_it_is_used(model: BertForPretraining, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    fields = {**json.loads(path.read_text()), "tie_word_embeddings": False}
+    path.write_text(json.dumps(fields))
+    with pytest.raises(
+        UserError, match=r"config\.json: tie_word_embeddings is False, .*; use a checkpoint where it is"
+    ):
+        BertForPretraining.from_pretrained(tmp_path)
+    encoder = BertModel.from_pretrained(tmp_path)  # it has no output layer
+    assert torch.equal(encoder.embeddings.word.weight, model.bert.embeddings.word.weight)
+    BertForSequenceClassification(encoder, ["bad", "good"]).save_pretrained(tmp_path / "head")
+    path = tmp_path / "head" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": False}))
+    assert BertForSequenceClassification.from_pretrained(tmp_path / "head").labels == ("bad", "good")

@@ -18,6 +18,8 @@ from d2lbert.weights.adapters import (
     write_adapters,
 )
 
+# Ways in which peft begins that take the first adapters out of the base weights.
+CHANGE_THE_BASE = ("pissa", "pissa_niter_4", "olora", "corda", "lora_ga", "loftq")
 RANDOM = np.random.default_rng(0)
 TENSORS = {
     "classifier.weight": RANDOM.normal(size=(2, 4)).astype(np.float32),
@@ -52,6 +54,13 @@ def test_what_is_written_is_read(folder: Path) -> None:
         ("use_rslora", True, "use_rslora is True"),
         ("bias", "all", "bias is 'all'"),
         ("rank_pattern", {"query": 2}, "rank_pattern is"),
+        *(("init_lora_weights", name, f"init_lora_weights is '{name}'.* where it is True") for name in CHANGE_THE_BASE),
+        ("alora_invocation_tokens", [3, 4], r"alora_invocation_tokens is \[3, 4\]"),
+        ("arrow_config", {"top_k": 3}, "arrow_config is"),
+        ("kasa_config", {}, "kasa_config is"),
+        ("trainable_token_indices", [5], "trainable_token_indices is"),
+        ("use_bdlora", {"nblocks": 2}, "use_bdlora is"),
+        ("use_qalora", True, "use_qalora is True"),
         ("r", 0, "r is 0 and lora_alpha 6.0; give a rank of 1 or more"),
         ("lora_alpha", "6", "lora_alpha '6'"),
         ("base_model_name_or_path", None, "names no encoder: write its name or folder as base_model_name_or_path"),
@@ -62,6 +71,14 @@ def test_other_adapters_are_refused(folder: Path, field: str, value: object, com
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
     with pytest.raises(UserError, match=complaint):
         read_adapters(folder)
+
+
+@pytest.mark.parametrize("value", [True, False, None, "gaussian", "eva", "orthogonal", "mica"])
+def test_how_the_adapters_alone_began_does_not_matter(folder: Path, value: object) -> None:
+    path = folder / "adapter_config.json"
+    fields = {"init_lora_weights": value, "alora_invocation_tokens": None, "use_qalora": False, "kasa_config": None}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    assert read_adapters(folder).rank == 3
 
 
 def test_a_missing_file_is_named(folder: Path) -> None:
@@ -96,6 +113,9 @@ def test_adapters_of_another_encoder_are_not_merged(folder: Path) -> None:
         merge_into({}, content, folder)
     with pytest.raises(UserError, match=r"has shape \(3, 5\) but the configuration asks for \(3, 6\)"):
         merge_into({layer: np.ones((4, 6), np.float32)}, content, folder)
+    whole = AdapterFolder("some/encoder", 3, 6.0, {**TENSORS, "pooler.dense.weight": np.ones((4, 4), np.float32)})
+    with pytest.raises(UserError, match=r"hold 'pooler\.dense\.weight', which the configuration has no place for"):
+        merge_into({layer: np.ones((4, 5), np.float32), "pooler.dense.weight": np.zeros((4, 4))}, whole, folder)
     without = AdapterFolder("some/encoder", 3, 6.0, {"classifier.weight": TENSORS["classifier.weight"]})
     with pytest.raises(UserError, match="holds no adapters"):
         merge_into({layer: np.ones((4, 5), np.float32)}, without, folder)

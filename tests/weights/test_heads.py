@@ -83,6 +83,25 @@ def test_damaged_labels(names: Any, tmp_path: Path) -> None:
         read_label_names(_config(tmp_path, id2label=names), "BertForTokenClassification", None)
 
 
+@pytest.mark.parametrize(("problem", "outputs"), [("multi_label_classification", 3), ("regression", 2)])
+def test_several_labels_or_numbers_for_a_text_are_refused(problem: str, outputs: int, tmp_path: Path) -> None:
+    labels = {str(index): f"name {index}" for index in range(outputs)}
+    for fields in ({}, {"id2label": labels}):
+        path, layer = _config(tmp_path, problem_type=problem, **fields), np.zeros((outputs, 4))
+        with pytest.raises(UserError, match=f"problem_type is '{problem}' with {outputs} outputs, and d2lbert gives"):
+            read_label_names(path, "BertForSequenceClassification", layer)
+        assert len(read_label_names(path, "BertForTokenClassification", layer)) == outputs  # it reads no such field
+
+
+@pytest.mark.parametrize(
+    ("problem", "outputs"),
+    [("regression", 1), ("single_label_classification", 2), (None, 1), (None, 3)],
+)
+def test_one_label_or_one_number_for_a_text_is_read(problem: str | None, outputs: int, tmp_path: Path) -> None:
+    path, layer = _config(tmp_path, problem_type=problem), np.zeros((outputs, 4))
+    assert len(read_label_names(path, "BertForSequenceClassification", layer)) == outputs
+
+
 def test_thresholds(tmp_path: Path) -> None:
     assert read_null_threshold(_config(tmp_path)) is None
     assert read_null_threshold(_config(tmp_path, null_threshold=-2.5)) == -2.5

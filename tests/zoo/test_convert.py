@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 from hub_support import Hub, fetch_at_once, publish, reference_model, shrink, small_zoo, state_of
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 from d2lbert import UserError, get_model
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.zoo import table as zoo_table
-from d2lbert.zoo.convert import bin_header, convert_bin
+from d2lbert.zoo.convert import bin_header, convert_bin, join_shards
 from d2lbert.zoo.files import hub_folder
 from d2lbert.zoo.table import ModelEntry
 
@@ -198,3 +199,48 @@ def test_what_a_bin_holds_is_told_as_of_safetensors(tmp_path: Path) -> None:
     torch.save({"bert.x": torch.ones(1), "x": torch.ones(1)}, tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match=r"holds 'bert\.x' and 'x', two tensors for one parameter"):
         bin_header(tmp_path / "pytorch_model.bin")
+
+
+@pytest.fixture
+def shards(entry: ModelEntry, tmp_path: Path) -> Path:
+    """A small model that transformers saved in several files."""
+    reference_model(entry).save_pretrained(tmp_path, max_shard_size="2KB")
+    assert len(list(tmp_path.glob("model-0*-of-*.safetensors"))) > 2
+    return tmp_path
+
+
+def test_weights_in_several_files_are_joined(shards: Path) -> None:
+    with pytest.warns(UserWarning, match=r"wrote model\.safetensors, the tensors of the files in model\.safetensors\."):
+        model = BertModel.from_pretrained(shards)
+    expected: dict[str, np.ndarray] = {}
+    for file in shards.glob("model-0*-of-*.safetensors"):
+        expected |= load_file(file)
+    found = load_file(shards / "model.safetensors")
+    assert set(found) == set(expected)
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = BertModel.from_pretrained(shards)
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (None, "has no weight_map from tensors to files: restore the file"),
+        ({"x": 3}, "has no weight_map from tensors to files: restore the file"),
+        ({"x": "../model.safetensors"}, "names '../model.safetensors', which is no file of the folder"),
+        ({"x": "gone.safetensors"}, "no gone.safetensors in "),
+        (
+            {"x": "here.safetensors", "y": "here.safetensors"},
+            "lacks 'y', which model.safetensors.index.json says is in",
+        ),
+    ],
+)
+def test_an_index_that_misleads_is_one_line(table: Any, message: str, tmp_path: Path) -> None:
+    save_file({"x": np.zeros(2, np.float32)}, tmp_path / "here.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": table}))
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        join_shards(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "model.safetensors").exists()

@@ -17,6 +17,7 @@ from d2lbert.data.readers.corpora import paragraphs
 from d2lbert.errors import UserError
 from d2lbert.text import SPECIAL_TOKENS, WordPiece
 from d2lbert.text.normalization import clean_character, is_chinese, is_punctuation
+from d2lbert.text.tokenizer_json import LONGEST_WORD
 
 _ENDINGS = (".txt", ".txt.gz", ".txt.xz")
 _ALPHABET = 1000  # only the most frequent characters become pieces; see text/wordpiece_learning.py
@@ -76,7 +77,7 @@ def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = T
     Raises:
         UserError: the corpus is empty, or ``size`` has no room for its characters.
     """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     letters, characters = _letters(files, lowercase)
     step = -(-characters // _SAMPLE)
@@ -88,7 +89,11 @@ def learn_vocabulary(files: Sequence[str | Path], size: int, lowercase: bool = T
         raise UserError(f"a vocabulary of {size:,} is too small: {first:,} special tokens and characters come first")
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    # A longer word is [UNK] to the tokenizer, whatever pieces it has.
+    too_long = Regex(rf"\A.{{{LONGEST_WORD + 1},}}\z")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Split(too_long, "removed")]
+    )
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
         min_frequency=2,  # a pair seen once is no pattern

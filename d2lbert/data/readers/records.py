@@ -194,6 +194,9 @@ def _choice_maker(table: Table, columns: Columns, labels: Labels, labelled: bool
         if right not in keys and right not in texts:
             what = f"the answer {right[:40]!r} is neither one of {', '.join(keys)} nor a choice"
             raise fault(table.path, number, what, "correct it")
+        if right in keys and right in texts and keys.index(right) != texts.index(right):
+            what = f"the answer {right!r} is the number of one choice and the text of another"
+            raise fault(table.path, number, what, "write the choices in words, such as two for 2")
         return ChoiceQuestion(text, tuple(texts), (keys if right in keys else texts).index(right))
 
     return make

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -109,12 +109,13 @@ def read_table(path: str | Path, format: str, separator: str = "", headed: bool 
 
     Raises:
         UserError: the file is missing, damaged or of another format; pyarrow is not installed; the separator is not
-            one character. A damaged line raises when the rows come to it.
+            one character. A damaged line raises when the rows come to it, in a file of JSON lines at once.
     """
     if format == "jsonl":
-        return _of_objects(path, _json_lines(path))
+        return _of_objects(path, lambda: _json_lines(path))
     if format == "json":
-        return _of_objects(path, _json_items(path))
+        items = list(_json_items(path))
+        return _of_objects(path, lambda: items)
     if format == "parquet":
         return _parquet(path)
     character = parse_separator(separator) or ("\t" if format == "tsv" else find_separator(path))
@@ -146,17 +147,10 @@ def find_separator(path: str | Path) -> str:
     return max(_SEPARATORS, key=unquoted.count)
 
 
-def _of_objects(path: str | Path, objects: Iterator[tuple[int, dict[str, Any]]]) -> Table:
-    """Return a table of JSON objects. Its header has the names of the first; what a later object lacks is None."""
-    first = next(objects, None)
-    if first is None:
-        return Table(path, (), iter(()))
-    header = tuple(first[1])
-    return Table(
-        path,
-        header,
-        ((number, [row.get(name) for name in header]) for number, row in itertools.chain([first], objects)),
-    )
+def _of_objects(path: str | Path, objects: Callable[[], Iterable[tuple[int, dict[str, Any]]]]) -> Table:
+    """Return a table of JSON objects, which are read twice. Its header has the names of all; what one lacks is None."""
+    header = tuple(dict.fromkeys(name for _, row in objects() for name in row))
+    return Table(path, header, ((number, [row.get(name) for name in header]) for number, row in objects()))
 
 
 def _json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -25,7 +25,8 @@ def conll(path: str | Path, labels: Sequence[str] | None = None, labelled: bool 
         labelled: whether lines have tags; if not, only the first column of each is read.
 
     Raises:
-        UserError: the file cannot be read, or a line lacks a word or a tag, or has an unknown tag.
+        UserError: the file cannot be read, its lines end with carriage returns alone, or a line lacks a word or a tag,
+            or has an unknown tag.
     """
     words: list[str] = []
     tags: list[str] = []
@@ -35,10 +36,13 @@ def conll(path: str | Path, labels: Sequence[str] | None = None, labelled: bool 
                 yield _sentence(path, number, words, tags if labelled else None, labels)
             words, tags = [], []
             continue
-        columns = line.split("\t") if "\t" in line else line.split()
+        if "\r" in line:
+            raise fault(path, number, "a carriage return within the line", "save the file with line feeds (LF)")
+        # A no-break space and the like are characters of a word.
+        columns = line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
         if len(columns) < 1 + labelled or not columns[0].strip():
             raise fault(path, number, f"{line[:40]!r} where a word and its tag are wanted", "mend the line")
-        words.append(columns[0].strip())
+        words.append(columns[0].strip(" "))
         tags.append(columns[-1].strip())
     if words:
         yield _sentence(path, number, words, tags if labelled else None, labels)

@@ -94,3 +94,13 @@ def test_vocabularies_that_cannot_be(sample: list[Path], tmp_path: Path) -> None
     (tmp_path / "empty.txt").write_text("\n \n")
     with pytest.raises(UserError, match="holds no text"):
         learn_vocabulary([tmp_path / "empty.txt"], 100)
+
+
+@pytest.mark.parametrize(("length", "learned"), [(100, True), (101, False)])
+def test_words_that_are_too_long_for_the_tokenizer_give_no_pieces(length: int, learned: bool, tmp_path: Path) -> None:
+    long = "xy" * (length // 2) + "z" * (length % 2)
+    (tmp_path / "long.txt").write_text(f"a bank {long} {long} , bank\n", encoding="utf-8")
+    tokenizer = learn_vocabulary([tmp_path / "long.txt"], 60)
+    assert "bank" in tokenizer.vocab
+    assert any("xy" in piece for piece in tokenizer.vocab) == learned
+    assert (tokenizer.tokenize(long) != ["[UNK]"]) == learned

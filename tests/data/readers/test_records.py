@@ -137,6 +137,11 @@ def test_choices(tmp_path: Path, row: dict[str, Any], answer: int) -> None:
         ),
         ("multiple_choice", {"premise": "p", "choices": ["x"], "label": 0}, "fewer than two choices"),
         ("multiple_choice", {"premise": "p", "choices": ["x", ""], "label": 0}, "the choice is empty"),
+        (
+            "multiple_choice",
+            {"premise": "p", "choices": [2, 1, 0], "label": 0},
+            "'0' is the number of one choice and the",
+        ),
         ("multiple_choice", {"premise": "p", "choices": ["x", "y"], "label": 2}, "'2' is neither one of 0, 1 nor a"),
         ("multiple_choice", {"premise": "p", "choice0": "x", "choice2": "y", "label": 0}, "have a gap"),
     ],
@@ -159,3 +164,12 @@ def test_the_choices_may_be_named_where_others_are_numbered(tmp_path: Path) -> N
     row = {"premise": "p", "choice0": "a", "choice1": "b", "Offered": ["x", "y"], "label": "y"}
     found = read(tmp_path, "multiple_choice", row, columns=Columns(pair_column="offered"))
     assert found == [ChoiceQuestion("p", ("x", "y"), 1)]
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+def test_what_only_a_later_object_says_is_read(format: str, tmp_path: Path) -> None:
+    rows = [{"question": "?", "context": "Oslo, Oslo", "answer": "Oslo", **more} for more in ({}, {"answer_start": 6})]
+    path = tmp_path / f"rows.{format}"
+    path.write_text(json.dumps(rows) if format == "json" else "\n".join(map(json.dumps, rows)))
+    found = read_file(path, format, task="question_answering")
+    assert [question.answers for question in found] == [(Answer("Oslo", 0),), (Answer("Oslo", 6),)]

@@ -77,9 +77,9 @@ def test_the_separator_may_be_given(tmp_path: Path) -> None:
             read_table(path, "csv", wrong)
 
 
-def test_objects_may_lack_a_column_of_the_first(tmp_path: Path) -> None:
+def test_objects_may_lack_a_column_of_the_others(tmp_path: Path) -> None:
     path = write(tmp_path, '{"text": "a", "label": "x"}\n{"text": "b", "more": 1}\n', "rows.jsonl")
-    assert [row for _, row in read_table(path, "jsonl").rows] == [["a", "x"], ["b", None]]
+    assert [row for _, row in read_table(path, "jsonl").rows] == [["a", "x", None], ["b", None, 1]]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from d2lbert.data.readers.tags import brown, brown_universal, conll
 
 def _file(folder: Path, text: str) -> Path:
     path = folder / "file.conll"
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text.encode("utf-8"))
     return path
 
 
@@ -34,9 +34,19 @@ def test_wnut_is_read_with_its_odd_blank_lines(tmp_path: Path) -> None:
     assert [sentence.words for sentence in sentences] == [("@ada", "Oslo"), ("at",), ("noon",)]
 
 
+@pytest.mark.parametrize("space", ["\u202f", "\xa0", "\u3000", "\u2028", "\x0b"])
+@pytest.mark.parametrize("separator", [" ", "  ", "\t"])
+def test_only_spaces_and_tabs_part_the_columns(space: str, separator: str, tmp_path: Path) -> None:
+    word = f"10{space}000"
+    for labelled, tags in ((True, ("B-X",)), (False, None)):
+        found = list(conll(_file(tmp_path, f"{word}{separator}B-X\r\n\n"), labelled=labelled))
+        assert found == [TaggedSentence((word,), tags)]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("Oslo B-PER\rAda O\r\r", "line 1: a carriage return within the line; save the file with line feeds (LF)"),
         ("Oslo\n", "line 1: 'Oslo' where a word and its tag are wanted"),
         ("Oslo LOC\n\n", "sentence before line 2: the tag 'LOC' is not O"),
         ("Oslo B-LOC\n\n", "line 2: the tag 'B-LOC' is not one of O, B-PER"),
