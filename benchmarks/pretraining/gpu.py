@@ -1,9 +1,10 @@
 """How much of a GPU does pretraining use? BERT-base and -large, rows of 128 and 512 tokens, beside ``transformers``.
 
 *Model FLOP utilisation* is the arithmetic that the model needs for the tokens that it read, over what the device could
-have done in that time (Chowdhery et al. 2022, appendix B). The device's peak is measured here: a large product of
-matrices in bfloat16. The tokens are random: the time does not depend on what they are. Training is in bfloat16 with
-float32 weights, fused AdamW, clipping and dropout. The sides take turns, in blocks of steps.
+have done in that time (Chowdhery et al. 2022, appendix B). It is stated of two peaks: of the nominal one, which the
+maker of the device gives, and of a measured one, a large product of matrices in bfloat16. The tokens are random: the
+time does not depend on what they are. Training is in bfloat16 with float32 weights, fused AdamW, clipping and dropout.
+The sides take turns, in blocks of steps.
 
 First all rows are full. Sides: ours, ours with compiled blocks, ``transformers`` with its fused attention, and
 compiled. Then the texts are of every length up to that of a row: ours in packed rows, under a mask; ours in one row
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,18 @@ HALF_TOLERANCE = 3e-2  # the same in bfloat16
 PAIRS = (("ours", "transformers"), ("ours, compiled", "transformers, compiled"))
 PACKED, VARIABLE, PADDED = "ours, packed", "ours, variable lengths", "transformers, padded"
 PAIRS_OF_LENGTHS = ((PACKED, PADDED), (VARIABLE, PADDED), (VARIABLE, PACKED))
+# Operations a second of dense products in bfloat16, by the name that CUDA gives a device: NVIDIA's data sheets, whose
+# numbers "with sparsity" are twice as high. A V100 or a T4 has no units for bfloat16, and so no such peak.
+NOMINAL_PEAKS = {
+    "NVIDIA A100-PCIE-40GB": 312e12,
+    "NVIDIA A100 80GB PCIe": 312e12,
+    "NVIDIA A100-SXM4-40GB": 312e12,
+    "NVIDIA A100-SXM4-80GB": 312e12,
+    "NVIDIA H100 80GB HBM3": 989e12,  # SXM
+    "NVIDIA H100 PCIe": 756e12,
+    "NVIDIA H200": 989e12,
+    "NVIDIA L4": 121e12,
+}
 
 
 def random_batch(rows: int, length: int, random: np.random.Generator) -> PretrainingBatch:
@@ -98,6 +111,38 @@ class RandomTexts:
         return PretrainingBatch(rows, places, self.targets, self.next_labels)
 
 
+@dataclass(frozen=True)
+class Peaks:
+    """Operations a second that a device can do: dense products of matrices in bfloat16.
+
+    Fields:
+        measured: the best of several large products.
+        nominal: what its maker states; None for a device that ``NOMINAL_PEAKS`` does not name.
+    """
+
+    measured: float
+    nominal: float | None
+
+    @classmethod
+    def of(cls, device: torch.device) -> Peaks:
+        """Measure a device, and look its name up."""
+        if device.type != "cuda":
+            return cls(measured_peak(device, 512), None)
+        return cls(measured_peak(device, 8192), NOMINAL_PEAKS.get(torch.cuda.get_device_name(device)))
+
+    def shares(self, operations: Mapping[str, float]) -> dict[str, dict[str, float] | None]:
+        """Return the shares of both peaks that each side reaches.
+
+        Args:
+            operations: of each side, a second.
+        """
+        peaks = {"measured": self.measured, "nominal": self.nominal}
+        return {
+            f"utilisation_of_{name}": None if peak is None else {side: done / peak for side, done in operations.items()}
+            for name, peak in peaks.items()
+        }
+
+
 def operations_per_token(config: BertConfig, length: float) -> float:
     """Return the floating-point operations of a training step for each token: three times those of the forward pass.
 
@@ -146,16 +191,16 @@ def models_of_sides(name: str, device: torch.device) -> dict[str, tuple[Any, Any
     return found
 
 
-def measure(name: str, length: int, rows: int, peak: float, options: argparse.Namespace) -> dict[str, Any]:
+def measure(name: str, length: int, rows: int, peaks: Peaks, options: argparse.Namespace) -> dict[str, Any]:
     """Return tokens a second and utilisation of every side, for one size of model and one length."""
     device, random = best_device(), np.random.default_rng(0)
     batches = [random_batch(rows, length, random) for _ in range(STEPS)]
     sides = {title: (model, loss, batches) for title, (model, loss) in models_of_sides(name, device).items()}
-    found = race(sides, PAIRS, operations_per_token(PRESETS[name], length), peak, options.blocks)
+    found = race(sides, PAIRS, operations_per_token(PRESETS[name], length), peaks, options.blocks)
     return {"rows": rows, "length": length, **found}
 
 
-def measure_lengths(name: str, length: int, rows: int, peak: float, options: argparse.Namespace) -> dict[str, Any]:
+def measure_lengths(name: str, length: int, rows: int, peaks: Peaks, options: argparse.Namespace) -> dict[str, Any]:
     """Return the same for texts of every length up to ``length``, as many tokens as would fill the rows."""
     device, random = best_device(), np.random.default_rng(0)
     drawn = [RandomTexts.draw(rows * length, length, random) for _ in range(STEPS)]
@@ -174,7 +219,7 @@ def measure_lengths(name: str, length: int, rows: int, peak: float, options: arg
     lengths = np.array([len(encoding.ids) for texts in drawn for encoding in texts.encodings])
     seen = float((lengths**2).sum() / lengths.sum())  # tokens that a token attends to
     needed = operations_per_token(PRESETS[name], seen)
-    found = race(sides, PAIRS_OF_LENGTHS, needed, peak, options.blocks)
+    found = race(sides, PAIRS_OF_LENGTHS, needed, peaks, options.blocks)
     real = {title: sum(batch.rows.num_tokens for batch in batches) for title, (_, _, batches) in sides.items()}
     places = {title: sum(batch.rows.mask.size for batch in batches) for title, (_, _, batches) in sides.items()}
     return {
@@ -190,7 +235,7 @@ def race(
     sides: dict[str, tuple[Any, Any, list[PretrainingBatch]]],
     pairs: Sequence[tuple[str, str]],
     needed: float,
-    peak: float,
+    peaks: Peaks,
     blocks: int,
 ) -> dict[str, Any]:
     """Let all sides take steps in turn; return tokens a second, ratios and utilisation.
@@ -199,7 +244,7 @@ def race(
         sides: by name, the model, the function that gives its loss, and the batches.
         pairs: of sides whose ratio is reported.
         needed: operations for a token.
-        peak: operations a second that the device can do.
+        peaks: of the device.
         blocks: of steps, for each side.
 
     Raises:
@@ -221,7 +266,7 @@ def race(
     return {
         "operations_per_token": needed,
         **found,
-        "utilisation": {side: one["median"] * needed / peak for side, one in speeds},
+        **peaks.shares({side: one["median"] * needed for side, one in speeds}),
     }
 
 
@@ -251,16 +296,18 @@ def main() -> None:
     options = parser.parse_args()
     record = Record("pretraining/gpu", ["torch", "transformers", "d2lbert"], seeds=[0])
     device = best_device()
-    peak = measured_peak(device, 8192 if device.type == "cuda" else 512)
-    metrics: dict[str, Any] = {"measured_peak": peak}
+    peaks = Peaks.of(device)
+    metrics: dict[str, Any] = {"measured_peak": peaks.measured, "nominal_peak": peaks.nominal}
     for name in options.sizes:
         for length, rows in ROWS.items():
             for title, work in (("", measure), ("texts of up to ", measure_lengths)):
-                found = work(name, length, options.rows or rows, peak, options)
+                found = work(name, length, options.rows or rows, peaks, options)
                 metrics[f"{name}, {title}{length} tokens"] = found
                 print(f"{name}, {title}{length} tokens, {in_words(found)}")
-                shares = {side: f"{share:.0%}" for side, share in found["utilisation"].items()}
-                print("    of the measured peak:", shares, flush=True)
+                for peak in ("measured", "nominal"):
+                    shares = found[f"utilisation_of_{peak}"] or {}
+                    told = ", ".join(f"{side} {share:.0%}" for side, share in shares.items()) or "not known"
+                    print(f"    of the {peak} peak: {told}", flush=True)
     if device.type == "cuda":
         record.write(metrics, steps_of_a_block=STEPS)
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from small_models import BERT, BLOCK, TEXTS, TOKENIZER, assert_same, elmo, made, translator
+from small_models import BERT, BLOCK, TEXTS, TOKENIZER, V, assert_same, elmo, made, translator
 
 from d2lbert.config import (
     BertConfig,
@@ -23,9 +24,12 @@ from d2lbert.data.pretraining.causal import CausalData
 from d2lbert.data.pretraining.corpus import learn_vocabulary
 from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
 from d2lbert.data.translation import EncodedPair
+from d2lbert.tasks.classification import Classification
+from d2lbert.tasks.distillation import Distillation, LogitMatching
 from d2lbert.tasks.table import named_task
 from d2lbert.torch import heads
 from d2lbert.torch.bert import BertModel
+from d2lbert.torch.compression import BiLstmClassifier, taught
 from d2lbert.torch.elmo import BidirectionalLanguageModel
 from d2lbert.torch.gpt import Gpt
 from d2lbert.torch.pretraining import BertForPretraining
@@ -81,6 +85,20 @@ def translation_case(kind: str, device: torch.device, folder: Path) -> Any:
     return [losses, evaluate_sequences(model, pairs)]
 
 
+def distillation_case(device: torch.device) -> Any:
+    """A BiLSTM learns what a BERT says."""
+    task, examples = Classification("xy"), EXAMPLES["classification"]
+    encoder = made(BertModel, BERT, device=torch.device("cpu"))
+    lessons = taught(made(heads.BertForSequenceClassification, encoder, "xy", device=device), task, TOKENIZER, examples)
+    vectors = np.linspace(-1, 1, 4 * V).reshape(V, 4)
+    settings, found = Training(epochs=2, batch_size=2, learning_rate=1e-3), []
+    for lesson in (Distillation(task), LogitMatching(task)):
+        student = made(BiLstmClassifier, vectors, "xy", device=torch.device("cpu"), state_size=3, inner_size=5)
+        fine_tune(student, lesson, TOKENIZER, lessons, examples, settings, device, progress=False)
+        found += [evaluate(student, task, TOKENIZER, examples), *student.state_dict().values()]
+    return found
+
+
 def elmo_training_case(device: torch.device, folder: Path) -> Any:
     sentences = [["the", "cat", "sat"], ["a", "dog", "ran", "home"]] * 4
     vocabulary = word_vocabulary(sentences, 50)
@@ -128,6 +146,7 @@ LOOPS: dict[str, Callable[[torch.device, Path], Any]] = {
     **{name: lambda device, folder, name=name: fine_tuning_case(name, device, folder) for name in EXAMPLES},
     "translation": lambda device, folder: translation_case("transformer", device, folder),
     "translation, seq2seq": lambda device, folder: translation_case("additive gru", device, folder),
+    "distillation": lambda device, folder: distillation_case(device),
     "elmo": elmo_training_case,
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from small_models import BERT, BLOCK, TEXTS, TOKENIZER, V, assert_same, elmo, gradients, ids, made, translator
@@ -24,8 +25,9 @@ from d2lbert.config import (
 )
 from d2lbert.config.base import BlockSizes
 from d2lbert.data.batching import pack, pad
-from d2lbert.data.examples import Sentence
+from d2lbert.data.examples import Sentence, Translation
 from d2lbert.data.skipgrams import Windows
+from d2lbert.data.translation import learn_vocabulary
 from d2lbert.tasks.classification import Classification
 from d2lbert.text import Vocabulary, count_words
 from d2lbert.torch import heads
@@ -34,16 +36,23 @@ from d2lbert.torch.adapters.shared import SharedEncoder
 from d2lbert.torch.attention import AdditiveAttention, DotProductAttention, MultiHeadAttention
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.compression import (
+    BiLstmClassifier,
+    copy_layers,
+    factorise_embeddings,
     head_importance,
     keep_zeros,
+    last_projections,
+    masked_word_losses,
     neuron_importance,
     prune_encoder,
     prune_smallest,
+    relation_losses,
     sparsity,
+    taught,
 )
 from d2lbert.torch.crf import LinearChainCrf
 from d2lbert.torch.generation import Sampling, beam_search, greedy_search, sample
-from d2lbert.torch.gpt import Gpt
+from d2lbert.torch.gpt import Gpt, continue_texts
 from d2lbert.torch.masked_words import fill_masks, pseudo_log_likelihoods
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.probing import word_vectors
@@ -51,6 +60,7 @@ from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertMode
 from d2lbert.torch.runtime import best_device, to_tensors
 from d2lbert.torch.seq2seq import LanguageModel
 from d2lbert.torch.transformer_xl import RelativeEncoder, order_masks, remember
+from d2lbert.torch.translation import translate
 from d2lbert.torch.word_vectors import Cbow, FastText, SkipGram, train
 
 
@@ -124,6 +134,40 @@ def pruning_case(device: torch.device) -> Any:
     return [*found, logits, *gradients(model, logits.square().sum()), sparsity(model)]
 
 
+def bilstm_case(device: torch.device) -> Any:
+    vectors = np.linspace(-1, 1, 4 * V).reshape(V, 4)
+    model = made(BiLstmClassifier, vectors, ("a", "b"), device=device, state_size=3, inner_size=5)
+    encodings = TOKENIZER.encode_batch(TEXTS)
+    padded, packed = (model(to_tensors(rows, device)) for rows in (pad(encodings), pack(encodings)))
+    return [padded, packed, *gradients(model, packed.square().sum())]
+
+
+def distillation_case(device: torch.device) -> Any:
+    """A student of one layer, and how far it is from its teacher of two: the losses of DistilBERT and MiniLM."""
+    encoder = made(BertModel, BERT, device=torch.device("cpu"))
+    teacher = made(heads.BertForSequenceClassification, encoder, ("a", "b"), device=device)
+    student = copy_layers(teacher.bert)
+    found = [one.logits for one in taught(teacher, Classification("ab"), TOKENIZER, [Sentence(text) for text in TEXTS])]
+    for rows in (pad(TOKENIZER.encode_batch(TEXTS)), pack(TOKENIZER.encode_batch(TEXTS))):
+        tensors = to_tensors(rows, device)
+        losses = relation_losses(last_projections(student, tensors), last_projections(teacher.bert, tensors), tensors)
+        ours, theirs = (own(tensors).sequence.flatten(0, 1) for own in (student, teacher.bert))  # (S, D)
+        logits, wanted = (states @ student.embeddings.word.weight.T for states in (ours, theirs))  # (S, V)
+        targets = tensors.token_ids.flatten().masked_fill(tensors.token_ids.flatten() == 0, -100)
+        losses |= masked_word_losses(logits, wanted, targets, ours, theirs)
+        found += [*losses.values(), *gradients(student, sum(losses.values()))]
+    return found
+
+
+def factorising_case(device: torch.device) -> Any:
+    bert, found = made(BertModel, BERT, device=device), []
+    for counts in (None, torch.arange(1, V + 1, device=device)):
+        smaller = factorise_embeddings(bert, 5, counts)
+        sequence = smaller(to_tensors(pack(TOKENIZER.encode_batch(TEXTS)), device)).sequence
+        found.append(sequence)
+    return found
+
+
 def gpt_case(device: torch.device) -> Any:
     config = GptConfig(
         vocab_size=V, n_positions=32, bos_token_id=2, eos_token_id=3, pad_token_id=0, n_embd=8, n_layer=2, n_head=2
@@ -131,7 +175,8 @@ def gpt_case(device: torch.device) -> Any:
     model = made(Gpt, config, device=device)
     rows = to_tensors(pack(TOKENIZER.encode_batch(TEXTS)), device)
     hypotheses = model.generate([[5, 6, 7], [8]], max_length=5)
-    return [model(rows).logits, model(*ids(device)).logits, [(one.ids, one.score) for one in hypotheses]]
+    continued = continue_texts(model, TOKENIZER, ["a b", "", "c"], 5)
+    return [model(rows).logits, model(*ids(device)).logits, [(one.ids, one.score) for one in hypotheses], continued]
 
 
 def translator_case(kind: str, device: torch.device) -> Any:
@@ -141,6 +186,13 @@ def translator_case(kind: str, device: torch.device) -> Any:
         found.append([(one.ids, one.score) for one in search(model, source, mask, max_length=6)])
     drawn = sample(model, source, mask, 6, Sampling(top_k=3, top_p=0.8, seed=3))
     return [*found, [one.ids for one in drawn]]
+
+
+def translation_case(kind: str, device: torch.device) -> Any:
+    """Two batches of texts of different lengths; what a model of random weights writes is no language."""
+    texts = ["a dog runs", "a cat", "dogs"]
+    tokenizer = learn_vocabulary([Translation(text, text) for text in texts], 8)
+    return translate(translator(kind, device, len(tokenizer)), tokenizer, texts, beam_size=2, batch_size=2)
 
 
 def language_model_case(device: torch.device) -> Any:
@@ -200,6 +252,9 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
         device,
     ),
     "pruning": pruning_case,
+    "bilstm": bilstm_case,
+    "distillation": distillation_case,
+    "factorised embeddings": factorising_case,
     "additive attention": lambda device: attention_case(AdditiveAttention, device),
     "dot-product attention": lambda device: attention_case(DotProductAttention, device),
     "multi-head attention": lambda device: attention_case(MultiHeadAttention, device),
@@ -211,6 +266,8 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     "seq2seq": lambda device: translator_case("none gru", device),
     "seq2seq, additive attention": lambda device: translator_case("additive lstm", device),
     "seq2seq, dot-product attention": lambda device: translator_case("dot gru", device),
+    "translating": lambda device: translation_case("transformer", device),
+    "translating, seq2seq": lambda device: translation_case("additive gru", device),
     "recurrent language model": language_model_case,
     "elmo": elmo_case,
     "crf": crf_case,
@@ -233,3 +290,13 @@ def test_a_device_that_is_not_there_is_one_line(name: str, monkeypatch: pytest.M
     with pytest.raises(UserError, match=f"D2LBERT_DEVICE={name} is no device of this machine") as error:
         best_device()
     assert "\n" not in str(error.value)
+
+
+def test_a_mask_of_the_processor_is_noticed(accelerator: torch.device) -> None:
+    """Of one number, too: a GPU refuses it, though it takes such a tensor in a sum."""
+    x = torch.zeros(2, device=accelerator)
+    assert (x + torch.tensor(1.0)).tolist() == [1, 1]
+    assert x.masked_fill(torch.tensor(True, device=accelerator), 1.0).tolist() == [1, 1]
+    for mask in (torch.tensor(True), torch.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            x.masked_fill(mask, 1.0)

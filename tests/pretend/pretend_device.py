@@ -38,6 +38,8 @@ MAY_MIX = {
     "aten.lstm.data",
     "aten._pad_packed_sequence.default",
 }
+# Nearly everywhere else a tensor of the processor without a dimension may, but here no GPU takes one.
+MAY_NOT_MIX = {"aten.masked_fill.Scalar", "aten.masked_fill_.Scalar"}
 TO_NUMBER = "aten._local_scalar_dense.default"  # .item()
 SAME_KIND = "aten._has_compatible_shallow_copy_type.default"  # asked when a module is moved
 PACK = "aten._pack_padded_sequence.default"  # the lengths that it takes and the sizes that it returns are on no GPU
@@ -89,13 +91,15 @@ def run(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Run one operation on the wrapped tensors and wrap what it returns.
 
     Raises:
-        RuntimeError: one of several tensors is of the processor and has a dimension or more, as on a GPU.
+        RuntimeError: one of several tensors is of the processor and has a dimension or more, or is a mask, as on a GPU.
     """
     if str(function) == SAME_KIND:
         return all(isinstance(arg, PretendTensor) for arg in args)
     leaves = tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    strangers = [tensor for tensor in tensors if not isinstance(tensor, PretendTensor) and tensor.dim()]
+    strangers = [tensor for tensor in tensors if not isinstance(tensor, PretendTensor)]
+    if str(function) not in MAY_NOT_MIX:
+        strangers = [tensor for tensor in strangers if tensor.dim()]
     if strangers and len(strangers) < len(tensors) and str(function) not in MAY_MIX:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found {NAME} and {strangers[0].device} in {function}"
@@ -194,7 +198,7 @@ FUSED_CELLS: dict[str, Callable[..., Any]] = {
 
 
 def _made_here(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return ``torch.tensor`` or ``torch.as_tensor`` for all devices: theirs cannot make tensors of a new one."""
+    """Return ``torch.tensor`` or its like for all devices: of a new one theirs makes none, or one without a shape."""
 
     @functools.wraps(make)
     def factory(values: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
@@ -264,4 +268,5 @@ def register() -> None:
     _fallback.fallback(lambda function, *args, **kwargs: run(function, args, kwargs), "PrivateUse1")
     # The context ``with torch.device(...)`` must know the true ones: it collects them when it is first used.
     _device_constructors()
-    torch.tensor, torch.as_tensor = _made_here(torch.tensor), _made_here(torch.as_tensor)
+    for name in ("tensor", "as_tensor", "arange", "eye"):
+        setattr(torch, name, _made_here(getattr(torch, name)))

@@ -47,12 +47,13 @@ def gradients(model: nn.Module, loss: torch.Tensor) -> list[torch.Tensor]:
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
-def translator(kind: str, device: torch.device) -> Any:
+def translator(kind: str, device: torch.device, vocabulary: int = V) -> Any:
     if kind == "transformer":
         sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-        return made(Transformer, TransformerConfig(V, V, 8, **sizes), device=device)
+        return made(Transformer, TransformerConfig(vocabulary, vocabulary, 8, **sizes), device=device)
     attention, cell = kind.split()
-    return made(Seq2Seq, Seq2SeqConfig(V, V, 8, embedding_size=8, attention=attention, cell=cell), device=device)
+    config = Seq2SeqConfig(vocabulary, vocabulary, 8, embedding_size=8, attention=attention, cell=cell)
+    return made(Seq2Seq, config, device=device)
 
 
 def elmo(device: torch.device) -> Any:
