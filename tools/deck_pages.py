@@ -8,7 +8,8 @@ one ``[[row]]`` for each thing that a slide shows, in the order of the slides:
 * ``number``: the slide's number or answer, where it has one; then ``ours`` must be there as well.
 * ``ours``: what the book has. ``{topic/run:a.b}`` stands for an entry of ``results/<topic>/<run>.json``, below its
   ``metrics``: 100 times the mean, with the standard deviation where there are several runs;
-  ``{topic/run:a.b|.2f}`` is the number itself in that format. ``{parameters:base}`` counts the encoder of a preset.
+  ``{topic/run:a.b|.2f}`` is the number itself in that format, ``{topic/run:a.b|ms}`` a rate per second as the
+  milliseconds of one. ``{parameters:base}`` counts the encoder of a preset.
 """
 
 from __future__ import annotations
@@ -121,6 +122,8 @@ def slug(heading: str) -> str:
 
 
 def _shown(found: Any, form: str | None) -> str:
+    if form == "ms":
+        return f"{1000 / found:.1f} ms"
     if form:
         return format(found, form)
     if isinstance(found, dict):

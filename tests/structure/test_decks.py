@@ -78,6 +78,11 @@ def test_a_single_run_has_no_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table([row]).endswith("| 50.0 ± 0.0 |")
 
 
+def test_a_rate_is_shown_as_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deck_pages.entry", lambda name, place: 8.0)
+    assert "one text 125.0 ms" in table([GOOD | {"number": "75 ms", "ours": "one text {deployment/engines:rate|ms}"}])
+
+
 def test_anchor_is_that_of_the_site() -> None:
     assert slug("The papers' numbers beside ours") == "the-papers-numbers-beside-ours"
     assert slug("Writing: which token to take?") == "writing-which-token-to-take"
