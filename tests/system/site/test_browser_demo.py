@@ -138,10 +138,10 @@ def test_what_has_been_loaded_works_without_a_network(driver: webdriver.Chrome, 
     with offline(driver):
         field = driver.find_element(By.ID, "mood-text")
         field.clear()
-        field.send_keys("Dull, loud and far too long.")
-        assert press(driver, "sentiment").startswith("The review is negative")
+        field.send_keys("A warm and funny film.")
+        assert press(driver, "sentiment") == "The review is positive."
         assert press(driver, "entities").startswith("This did not work: ")
-    assert before.startswith("The review is positive")
+    assert before == "The review is negative.", "half an hour too long"
     assert press(driver, "entities").startswith("Found: ")
 
 
