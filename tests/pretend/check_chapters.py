@@ -24,7 +24,3 @@ def test_a_chapter_runs_on_an_accelerator(path: Path, tmp_path: Path, monkeypatc
     monkeypatch.delenv("D2LBERT_DATA", raising=False)  # the samples are the smallest data
     run = execute(path.relative_to(ROOT), ROOT, tmp_path, SMALLEST[path.stem])
     assert not run.error
-
-
-def test_smallest_sizes_are_of_chapters() -> None:
-    assert set(SMALLEST) == {path.stem for path in CHAPTERS}

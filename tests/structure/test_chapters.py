@@ -78,6 +78,11 @@ def test_profiles_name_chapters_and_their_parameters() -> None:
             assert set(values or {}) <= known, f"{profile.name}: {slug}"
 
 
+def test_every_chapter_has_its_smallest_size() -> None:
+    """With it the chapter runs on the pretend accelerator."""
+    assert set(yaml.safe_load((ROOT / "profiles" / "smallest.yaml").read_text())) == {path.stem for path in CHAPTERS}
+
+
 def _good() -> nbformat.NotebookNode:
     """The smallest notebook that keeps the rules of this file."""
     cells = [
