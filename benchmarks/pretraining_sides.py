@@ -51,7 +51,7 @@ def loss_of_rows(model: BertForPretraining, batch: PretrainingBatch, rows: Rows[
     device = model.decoder_bias.device
     logits = model.objectives(rows, to_device(batch.positions, device))
     targets = {name: to_device(array, device) for name, array in batch.targets.items()}
-    return torch.stack(list(pretraining_losses(logits, targets).values())).sum()
+    return torch.stack(list(pretraining_losses(logits, targets, overwrite=True).values())).sum()
 
 
 def their_loss(model: Any, batch: PretrainingBatch) -> Tensor:

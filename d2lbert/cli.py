@@ -92,9 +92,9 @@ def main() -> None:
     The status is 0 or what the command gives; 2 after a mistake, or where the operating system refused something (a
     path, a full disk, memory); 130 after Ctrl-C; 141 where nobody reads the output any more, without a word.
     """
-    warnings.showwarning = _show_warning
-    _name_output()
     try:
+        warnings.showwarning = _show_warning
+        _name_output()
         status = _run()
     except SystemExit as end:  # a command that was interrupted has said what is left
         # Where a pipe breaks inside a command, Typer exits with status 1.

@@ -56,8 +56,17 @@ with ThreadPoolExecutor(CLIENTS) as pool:
     answers = [reply.json() for reply in pool.map(ask, contents)]
 refused = ask({"text": ""}).status_code
 before = states()
-pages = [httpx.get(f"{address}/metrics", timeout=60).text for _ in range(30)]
-counts = {page.split("\\nd2lbert_texts_total ")[1].split()[0] for page in pages}
+
+
+def count():
+    return float(httpx.get(f"{address}/metrics", timeout=60).text.split("\\nd2lbert_texts_total ")[1].split()[0])
+
+
+# Ray chooses who answers, and may learn late that there are two: ask on until each has answered.
+counts, end = {0}, time.monotonic() + 180
+while (len(counts) < 2 or 0 in counts) and time.monotonic() < end:
+    ask(contents[0])
+    counts = {count() for _ in range(10)}
 
 # Now without a pause, and one of the two is killed. The others ask on until its successor is there.
 replies, killed, back = [], threading.Event(), threading.Event()
@@ -89,7 +98,7 @@ back.set()
 for one in clients:
     one.join()
 print(json.dumps({
-    "answers": answers, "refused": refused, "before": before, "counts": len(counts), "replies": replies,
+    "answers": answers, "refused": refused, "before": before, "counts": sorted(counts), "replies": replies,
     "after": states(),
 }))
 serve.shutdown()
@@ -131,7 +140,8 @@ def same(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
 def test_two_replicas_answer_as_one_server_does(right: list[dict[str, Any]], found: dict[str, Any]) -> None:
     assert found["refused"] == 422
     assert found["before"] == {"RUNNING": 2}
-    assert found["counts"] == 2, "both have answered, and counted apart"
+    assert len(found["counts"]) == 2, "both have answered, and counted apart"
+    assert min(found["counts"]) > 0
     assert all(map(same, found["answers"], right))
     assert len(found["answers"]) == len(right)
 

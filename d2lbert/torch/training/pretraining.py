@@ -165,7 +165,7 @@ class Trainer(BaseTrainer):
             torch.manual_seed(_dropout_seed(settings.seed, self.step, index))
             sync = contextlib.nullcontext() if index == local[-1] else world.no_sync(self.parallel)
             with sync:
-                losses = pretraining_losses(*self._logits_and_targets(step_batches[index][0]))
+                losses = pretraining_losses(*self._logits_and_targets(step_batches[index][0]), overwrite=True)
                 weights = (counts[index] / totals).tolist()
                 weighted = [loss * weight for loss, weight in zip(losses.values(), weights, strict=True)]
                 (sum(weighted) * world.size).backward()  # gradients are averaged over processes, but ours is a sum

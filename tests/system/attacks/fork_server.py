@@ -44,7 +44,7 @@ class Command:
         modes_count: whether root is bound by the modes of files, as others are.
         memory: gibibytes of address space beyond what the server has; 0 for no limit.
         largest_file: bytes; 0 for no limit.
-        signals: (seconds, number) of signals that are sent.
+        signals: (seconds, number) of signals that are sent, so long after the program has begun its command.
         seconds: after which the process is killed.
     """
 
@@ -112,10 +112,13 @@ def _serve() -> None:
 
 def _fork(command: Command) -> Ended:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        begun, begins = os.pipe()
         child = os.fork()
         if not child:
-            _become(command, out.fileno(), err.fileno())
-        status = _wait(child, command)
+            _become(command, out.fileno(), err.fileno(), begins)
+        os.close(begins)
+        status = _wait(child, command, begun)
+        os.close(begun)
         texts = []
         for stream in (out, err):
             stream.seek(0)
@@ -123,8 +126,15 @@ def _fork(command: Command) -> Ended:
         return Ended(status, *texts)
 
 
-def _wait(child: int, command: Command) -> int:
-    """Send the signals, kill at the time limit, and return the status."""
+def _wait(child: int, command: Command, begun: int) -> int:
+    """Send the signals, kill at the time limit, and return the status.
+
+    Args:
+        begun: a pipe that says when the command begins. Before, the child is still this server: a signal would not meet
+            the program.
+    """
+    if command.signals:
+        os.read(begun, 1)
     began, waiting = time.monotonic(), sorted(command.signals)
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -138,8 +148,8 @@ def _wait(child: int, command: Command) -> int:
         time.sleep(0.002)
 
 
-def _become(command: Command, out: int, err: int) -> None:
-    """Turn this fork into the command; it never returns."""
+def _become(command: Command, out: int, err: int, begins: int) -> None:
+    """Turn this fork into the command, and say through a pipe when it begins; it never returns."""
     status: Any = 70
     try:
         os.chdir(command.folder)
@@ -159,9 +169,16 @@ def _become(command: Command, out: int, err: int) -> None:
         # A program begins with Python's own handlers, not with those of a server.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         exec(command.before, {})
-        from d2lbert.cli import main
+        from d2lbert import cli
 
-        main()
+        run = cli._run
+
+        def announced() -> Any:
+            os.write(begins, b".")
+            return run()
+
+        cli._run = announced
+        cli.main()
         status = 0
     except SystemExit as end:
         status = end.code

@@ -78,22 +78,23 @@ def _wait_until_ready(running: Running) -> None:
 
 @dataclass
 class Reply:
-    """What a client got: a status and a body, or status 0 and the error of the connection; and how long it took."""
+    """What a client got: a status and a body, or status 0 and the error of the connection; and when, in seconds."""
 
     status: int
     body: Any
-    seconds: float
+    sent: float
+    came: float
 
 
 async def ask(client: httpx.AsyncClient) -> Reply:
     """Send one request."""
-    began = time.monotonic()
+    sent = time.monotonic()
     try:
         response = await client.post("/invocations", json=CONTENT)
         status, body = response.status_code, response.json()
     except httpx.HTTPError as error:
         status, body = 0, type(error).__name__
-    return Reply(status, body, time.monotonic() - began)
+    return Reply(status, body, sent, time.monotonic())
 
 
 def at_once(address: str, count: int, meanwhile: Callable[[], Any] = lambda: None) -> list[Reply]:

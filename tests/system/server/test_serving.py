@@ -43,17 +43,20 @@ def test_overload_is_refused_and_what_is_accepted_is_answered(tmp_path: Path) ->
 
 
 def test_at_four_times_the_capacity_nobody_who_is_let_in_waits_for_long(tmp_path: Path) -> None:
-    """A full queue takes some time; without a bound the last of so many would wait for nine times as long."""
+    """Waiting is counted in answers that others get meanwhile, which does not depend on how busy this machine is.
+
+    Without a bound the last of so many would wait for nine times what the queue holds.
+    """
     count = 2000 // 27  # what the queue holds
     with serving(tmp_path, "--queue-tokens", "2000", "--batch-tokens", "500") as running:
         at_once(running.address, count)  # the first requests are slower
-        full = [max(reply.seconds for reply in at_once(running.address, count))]
-        replies = in_waves(running.address, count, 12, full[0] / 4)
-        full.append(max(reply.seconds for reply in at_once(running.address, count)))
+        full = max(reply.came - reply.sent for reply in at_once(running.address, count))
+        replies = in_waves(running.address, count, 12, full / 4)
         assert set(answers(replies)) == {200, 429}
-        accepted = sorted(reply.seconds for reply in replies if reply.status == 200)
+        accepted = [reply for reply in replies if reply.status == 200]
         assert len(accepted) > 2 * count, "it goes on with its work meanwhile"
-        assert accepted[int(0.99 * len(accepted))] < 4 * max(full), (accepted[-1], full)
+        waited = sorted(sum(one.sent < other.came < one.came for other in accepted) for one in accepted)
+        assert waited[int(0.99 * len(waited))] < 3 * count, waited[-1]
 
 
 def test_sigterm_answers_what_was_accepted(tmp_path: Path) -> None:

@@ -107,25 +107,50 @@ def test_logits_of_bfloat16_get_a_loss_of_float32(kind: Loss, targets: list) -> 
     assert torch.equal(loss, compute_loss(kind, logits.float(), targets, TEXTS))
 
 
-def test_each_pretraining_objective_has_its_own_mean() -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_each_pretraining_objective_has_its_own_mean(overwrite: bool) -> None:
     logits = {
         "masked": torch.tensor([[0.0, 0.0, 0.0, LN3], [0.0, LN3, 0.0, 0.0]]),
         "next_sentence": torch.tensor([[LN3, 0.0], [7.0, 0.0], [0.0, 0.0]]),
     }
     targets = {"masked": torch.tensor([3, 0]), "next_sentence": torch.tensor([0, IGNORED, 1])}
-    found = pretraining_losses(logits, targets)
+    found = pretraining_losses(logits, targets, overwrite)
     assert list(found) == ["masked", "next_sentence"]
     assert float(found["masked"]) == pytest.approx((LN2 + math.log(6)) / 2)  # probabilities 3/6 and 1/6
     assert float(found["next_sentence"]) == pytest.approx((math.log(4 / 3) + LN2) / 2)  # 0 is a label like another
 
 
-def test_a_pretraining_objective_without_targets_has_loss_zero() -> None:
-    logits = {"masked": torch.zeros(0, 4, requires_grad=True), "next_sentence": torch.zeros(2, 2, requires_grad=True)}
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_loss_in_the_memory_of_the_logits_has_the_gradients_of_another(dtype: torch.dtype) -> None:
+    scores = 3 * torch.randn(6, 40, generator=torch.Generator().manual_seed(0))
+    scores[0, 7] = 1000.0  # its exponential is no number of float32
+    targets = {"masked": torch.tensor([7, 0, IGNORED, 39, 5, 5])}
+    losses, gradients = [], []
+    for overwrite in (False, True):
+        weights = scores.to(dtype, copy=True).requires_grad_()
+        logits = 2 * weights
+        before = logits.detach().clone()
+        loss = pretraining_losses({"masked": logits}, targets, overwrite)["masked"]
+        (3 * loss).backward()
+        # What autocast gives in bfloat16 is copied to float32 first.
+        assert torch.equal(logits, before) == (not overwrite or dtype == torch.bfloat16)
+        losses.append(float(loss.detach()))
+        gradients.append(weights.grad)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    assert torch.allclose(gradients[0], gradients[1], atol=1e-6)
+    assert not gradients[1][2].any()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_pretraining_objective_without_targets_has_loss_zero(overwrite: bool) -> None:
+    weights = torch.zeros(2, 2, requires_grad=True)
+    logits = {"masked": torch.zeros(0, 4, requires_grad=True) * 1, "next_sentence": weights * 1}
     targets = {"masked": torch.zeros(0, dtype=torch.long), "next_sentence": torch.full((2,), IGNORED)}
-    found = pretraining_losses(logits, targets)
+    found = pretraining_losses(logits, targets, overwrite)
     assert {name: float(loss.detach()) for name, loss in found.items()} == {"masked": 0.0, "next_sentence": 0.0}
     sum(found.values()).backward()
-    assert not logits["next_sentence"].grad.any()
+    assert weights.grad is not None
+    assert not weights.grad.any()
 
 
 def test_an_objective_that_the_batch_does_not_ask_for_has_no_loss() -> None:
