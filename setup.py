@@ -2,9 +2,9 @@
 links of README.md that lead somewhere on the page of the package index, too.
 
 The manifest, the samples and the stored results lie at the root of the checkout, beside the chapters. An installed
-package has no checkout (on Colab, for instance), so the wheel carries them as ``d2lbert/data/_bundled``. What a licence
-does not allow everybody to use (``checkout_only`` in ``data/zoo.toml``) stays in the checkout, and so do results about
-the tests.
+package has no checkout (on Colab, for instance), so the wheel carries them as ``d2lbert/data/_bundled``. Models that
+not everybody may use for everything, or that would make it large (``checkout_only`` in ``data/zoo.toml``), stay in the
+checkout, from whose repository the package downloads them; and so do results about the tests.
 """
 
 import json

@@ -1,7 +1,8 @@
 """From a model's name, or its folder, to the folder of its files. This module knows no model class.
 
 The calls go one way: :func:`locate` finds the entry in :mod:`d2lbert.zoo.table`; :mod:`d2lbert.zoo.files` provides its
-files in the cache and verifies them, :mod:`d2lbert.zoo.repositories` does so for what is not in the table;
+files in the cache and verifies them, :mod:`d2lbert.zoo.repositories` does so for what is not in the table, and
+:mod:`d2lbert.zoo.book` for what the installed package leaves out;
 :mod:`d2lbert.zoo.hub` downloads a file; :mod:`d2lbert.zoo.convert` converts an old one to safetensors, and
 :mod:`d2lbert.zoo.gluonnlp` what GluonNLP published.
 """
@@ -17,6 +18,7 @@ from d2lbert.errors import UserError
 from d2lbert.storage.places import home, package_folder
 from d2lbert.weights.adapters import base_of, is_adapter_folder
 from d2lbert.weights.folder import WEIGHTS_FILE
+from d2lbert.zoo.book import fetch_from_book, is_fetched
 from d2lbert.zoo.convert import INDEX_FILE, OLD_WEIGHTS_FILE, convert_bin, join_shards
 from d2lbert.zoo.files import fetch_model, is_cached
 from d2lbert.zoo.gluonnlp import advice, converted_folder, entry_of_params, is_params, params_folder
@@ -124,17 +126,12 @@ def entry_folder(entry: ModelEntry, weights: bool = True) -> Path:
 
     Raises:
         UserError: there are no public weights (others are never used instead), the package with them is not installed,
-            they are in a checkout only, or they cannot be downloaded.
+            or they cannot be downloaded.
     """
     if entry.source == "hub":
         return fetch_model(entry, weights)
     if entry.source == "book":
-        if _left_out(entry):
-            raise UserError(
-                f"{entry.label} is not in the installed package, since its licence ({entry.licence}) does not allow "
-                f"every use: run in a checkout of the book, which has it in data/{entry.folder}"
-            )
-        return home() / entry.folder
+        return fetch_from_book(entry, weights) if _left_out(entry) else home() / entry.folder
     if entry.source == "none":
         if (converted := converted_folder(entry)) is not None:
             return converted
@@ -168,7 +165,7 @@ def _left_out(entry: ModelEntry) -> bool:
 
 def _where(entry: ModelEntry) -> str:
     if _left_out(entry):
-        return "not installed"
+        return "cache" if is_fetched(entry) else "repository"
     if entry.source == "hub":
         return "cache" if is_cached(entry) else "hub"
     if entry.source == "package":

@@ -55,12 +55,13 @@ class ModelEntry:
         config: the sizes of a BERT, one of its relatives or a GPT-2.
         unused_embeddings: how many of the last embeddings may have no piece in the vocabulary.
         vocabulary_file: for the hub: the file of the vocabulary, where it is not that of most models of the kind.
-        repository, revision, weights: for the hub: the repository, its commit, and the file of the weights.
+        repository, revision, weights: for the hub: the repository, its commit, and the file of the weights. For the
+            book: the commit of its own repository, where the installed package leaves the model out.
         sha256: file name -> digest, where it is known.
         megabytes: size of the weights; 0 where there are none.
         package, folder: for a Python package or the book: the package to install, and the folder of the weights.
         checkout_only: of the book's own: it is in a checkout, but not in the installed package, since its licence does
-            not allow every use.
+            not allow every use, or for its size. :mod:`d2lbert.zoo.book` downloads it.
         reason, nearest: why there are no weights, and the label of the most similar entry.
         gluonnlp: the SHA-1 of the files that GluonNLP published of it, ``"params"`` and ``"vocab"``; empty where there
             are none that are read here.

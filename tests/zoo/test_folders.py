@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from d2lbert import UserError
-from d2lbert.storage.places import home
 from d2lbert.zoo import describe_models, locate
 from d2lbert.zoo.folders import entry_folder, find_model
 from d2lbert.zoo.table import entries
@@ -89,21 +87,6 @@ def test_a_listing_without_a_network(monkeypatch: pytest.MonkeyPatch, no_data: N
     assert rows["bert_12_768_12:clinicalbert_uncased"]["where"] == "nowhere"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert describe_models()[0]["where"] == "not installed"
-
-
-def test_what_a_licence_keeps_out_of_the_package_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kept = {entry.label: entry for entry in entries() if entry.checkout_only}
-    assert set(kept) == {"minilm-mrpc", "minilm-sick", "transformer-en-de", "seq2seq-en-de"}
-    assert all(locate(label).is_dir() for label in kept)
-    shutil.copy(home() / "zoo.toml", tmp_path)
-    monkeypatch.setattr("d2lbert.zoo.folders.home", lambda: tmp_path)  # as the installed package has it
-    for label, entry in kept.items():
-        with pytest.raises(
-            UserError, match=rf"^{label} is not in the installed package, .*: run in a checkout"
-        ) as caught:
-            locate(label)
-        assert entry.licence in str(caught.value)
-    assert {row["label"] for row in describe_models() if row["where"] == "not installed"} == set(kept)
 
 
 def test_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

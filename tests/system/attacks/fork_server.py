@@ -169,16 +169,7 @@ def _become(command: Command, out: int, err: int, begins: int) -> None:
         # A program begins with Python's own handlers, not with those of a server.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         exec(command.before, {})
-        from d2lbert import cli
-
-        run = cli._run
-
-        def announced() -> Any:
-            os.write(begins, b".")
-            return run()
-
-        cli._run = announced
-        cli.main()
+        _run_command(begins)
         status = 0
     except SystemExit as end:
         status = end.code
@@ -194,6 +185,20 @@ def _become(command: Command, out: int, err: int, begins: int) -> None:
         status = 120
         traceback.print_exc()
     os._exit(status or 0)
+
+
+def _run_command(begins: int) -> None:
+    """Run the command line, and write into a pipe when its command begins."""
+    from d2lbert import cli
+
+    run = cli._run
+
+    def announced() -> Any:
+        os.write(begins, b".")
+        return run()
+
+    cli._run = announced
+    cli.main()
 
 
 def _redirect(stdout: str, out: int) -> None:
