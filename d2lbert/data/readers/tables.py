@@ -56,11 +56,13 @@ class Table:
         header: the names of the columns.
         rows: the number of each row (of its line, item or row in the file) and its values, which may be too few or too
             many; see :meth:`check`.
+        lines: whether the names stand in a line of their own, the first.
     """
 
     path: str | Path
     header: tuple[str, ...]
     rows: Iterator[tuple[int, list[Any]]]
+    lines: bool = False
 
     def find(self, names: Sequence[str], given: str, option: str) -> int:
         """Return the index of a column: the one that the user gave, else the first of ``names`` that is there.
@@ -77,7 +79,10 @@ class Table:
         if index is None:
             present = ", ".join(repr(name[:40]) for name in self.header) or "none"
             wanted = repr(given) if given else " or ".join(map(repr, names[:2]))
-            raise fault(self.path, 1, f"no column {wanted} (found: {present})", f"name the column with {option}")
+            remedy = f"name the column with {option}"
+            if self.lines and not given:
+                remedy += ", or put a line of names above this one if it is an example"
+            raise fault(self.path, 1, f"no column {wanted} (found: {present})", remedy)
         return index
 
     def find_if_there(self, names: Sequence[str]) -> int | None:
@@ -125,7 +130,7 @@ def read_table(path: str | Path, format: str, separator: str = "", headed: bool 
         names = ("text", "label")[: len(first[1])]
         return Table(path, (*names, *("" for _ in first[1][2:])), itertools.chain([first], rows))
     _, header = next(rows, (1, []))
-    return Table(path, tuple(name.strip() for name in header), rows)
+    return Table(path, tuple(name.strip() for name in header), rows, lines=True)
 
 
 def parse_separator(separator: str) -> str:

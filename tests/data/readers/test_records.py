@@ -42,7 +42,7 @@ def test_sentences(tmp_path: Path) -> None:
     other = [{"ticket": "a", "kind": "x"}]
     columns = Columns(text_column="ticket", label_column="Kind")
     assert read(tmp_path, "classification", *other, columns=columns) == [Sentence("a", "x")]
-    assert read(tmp_path, "classification", {"text": "a", "label": 1}, labels=["no", "yes"]) == [Sentence("a", "yes")]
+    assert read(tmp_path, "classification", {"text": "a", "label": 1}, labels=["0", "1"]) == [Sentence("a", "1")]
 
 
 @pytest.mark.parametrize("names", [("first", "second"), ("premise", "hypothesis"), ("Question", "Sentence")])
