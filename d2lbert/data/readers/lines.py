@@ -308,6 +308,21 @@ def parse_label(
     raise fault(path, number, f"the label {said} is not one of {known}", remedy)
 
 
+def parse_relation(
+    path: str | Path, number: int, label: str, labels: Sequence[str] | None, numbered: Sequence[str] = ()
+) -> str:
+    """Return the label of two texts, as :func:`parse_label` does, but no score: pairs may have either.
+
+    Raises:
+        UserError: the label is empty or unknown; or any name is allowed, and it is a number with a fraction.
+    """
+    name = parse_label(path, number, label, labels, numbered)
+    if labels is None and is_number(name) and not float(name).is_integer():
+        remedy = "name its column with --score-column, or write labels that are no numbers"
+        raise fault(path, number, f"the label {name[:40]!r} is a number with a fraction, as scores are", remedy)
+    return name
+
+
 def parse_score(path: str | Path, number: int, score: str) -> float:
     """Return a score as a number.
 

@@ -15,6 +15,7 @@ from d2lbert.data.readers.lines import (
     filled,
     find_columns,
     parse_label,
+    parse_relation,
     parse_score,
     tab_rows,
     whole_bytes,
@@ -176,7 +177,7 @@ def _named_pairs(
             yield ScoredPair(first, second, parse_score(path, number, answer))
         else:
             numbered = PARAPHRASE if target == "Quality" else ()
-            yield Pair(first, second, parse_label(path, number, answer, labels, numbered))
+            yield Pair(first, second, parse_relation(path, number, answer, labels, numbered))
 
 
 def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:

@@ -35,8 +35,14 @@ class Columns(Settings):
 
     text_column: str = setting("", "of a table: the text; the words, the premise, or the text to ask about")
     pair_column: str = setting("", "the second text; the question, or the choices")
-    label_column: str = setting("", "the label; the score, the tags, or the answer")
+    label_column: str = setting("", "the label; the tags, or the answer")
+    score_column: str = setting("", "of pairs, instead of a label: the score to learn, any numbers, such as 0 to 5")
     separator: str = setting("", "between columns of a CSV, such as ; or tab; by default found in its first line")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.label_column and self.score_column:
+            raise UserError("--label-column beside --score-column: give one of them, for a label or for a score")
 
     @property
     def given(self) -> bool:
@@ -47,6 +53,16 @@ class Columns(Settings):
 UNNAMED = Columns()
 
 
+class _Missing:
+    """What an object lacks that others of its file have; unlike null, which says that there is nothing."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING = _Missing()
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a header.
@@ -55,7 +71,7 @@ class Table:
         path: of the file, for messages.
         header: the names of the columns.
         rows: the number of each row (of its line, item or row in the file) and its values, which may be too few or too
-            many; see :meth:`check`.
+            many (see :meth:`check`). What a JSON object lacks is ``MISSING``, what it has as null is None.
         lines: whether the names stand in a line of their own, the first.
     """
 
@@ -153,9 +169,9 @@ def find_separator(path: str | Path) -> str:
 
 
 def _of_objects(path: str | Path, objects: Callable[[], Iterable[tuple[int, dict[str, Any]]]]) -> Table:
-    """Return a table of JSON objects, which are read twice. Its header has the names of all; what one lacks is None."""
+    """Return a table of JSON objects, which are read twice. Its header has the names of all; one may lack some."""
     header = tuple(dict.fromkeys(name for _, row in objects() for name in row))
-    return Table(path, header, ((number, [row.get(name) for name in header]) for number, row in objects()))
+    return Table(path, header, ((number, [row.get(name, MISSING) for name in header]) for number, row in objects()))
 
 
 def _json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
