@@ -114,6 +114,8 @@ def test_a_first_line_whose_label_is_seen_to_be_one_is_an_example(
     assert (table.header == ("text", "label")) is bare
     assert len(list(table.rows)) == others.count("\n") + bare
     assert open_table(path, "tsv", "pair", labels=labels).header != ("text", "label")
+    named = Columns(text_column="late")  # who names a column says that there is a header
+    assert open_table(path, "tsv", "classification", named, labels).header != ("text", "label")
 
 
 @pytest.mark.parametrize(
