@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.data.examples import ChoiceQuestion, Pair, Question, ScoredPair, Sentence, TaggedSentence
-from d2lbert.data.readers.formats import guess_format, read_file
-from d2lbert.data.readers.tables import FORMATS, UNNAMED, Columns, read_table
+from d2lbert.data.readers.formats import guess_format, open_table, read_file
+from d2lbert.data.readers.tables import FORMATS, UNNAMED, Columns
 from d2lbert.data.readers.tag_schemes import entities
 from d2lbert.data.splitting import text_of
 from d2lbert.errors import UserError
@@ -47,7 +47,7 @@ def inspect_file(
         chosen, labelled = (other, False) if examples else (chosen, True)
     description: dict[str, Any] = {"file": str(path), "task": task, "format": chosen}
     if chosen in FORMATS:
-        description["columns"] = _columns(path, chosen, columns)
+        description["columns"] = _columns(path, chosen, task, columns)
     description |= {"examples": len(examples), "labelled": labelled}
     if examples:
         description["first"] = {name: value for name, value in dataclasses.asdict(examples[0]).items() if value}
@@ -94,9 +94,9 @@ def spread(numbers: Iterable[int]) -> dict[str, float]:
     return {"least": min(found), "median": statistics.median(found), "most": max(found)}
 
 
-def _columns(path: str | Path, format: str, columns: Columns) -> list[str]:
+def _columns(path: str | Path, format: str, task: str, columns: Columns) -> list[str]:
     try:
-        return list(read_table(path, format, columns.separator).header)
+        return list(open_table(path, format, task, columns).header)
     except UserError:
         return []
 

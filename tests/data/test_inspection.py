@@ -91,5 +91,15 @@ def test_columns_and_format_are_those_of_the_reader(tmp_path: Path) -> None:
         inspect_file(path, "tag")
 
 
+def test_the_columns_shown_are_those_that_are_read(tmp_path: Path) -> None:
+    """The first line of a TSV is either shown as columns or counted as an example, never both."""
+    rows = "a film\tpos\na plot\tneg\n"
+    named, examples = inspect_file(write(tmp_path, f"review\tsentiment\n{rows}", "named.tsv"))
+    assert (named["columns"], examples, len(named["problems"])) == (["review", "sentiment"], [], 1)
+    bare, examples = inspect_file(write(tmp_path, f"{rows}a cast\tpos\n", "bare.tsv"))
+    assert (bare["columns"], bare["labels"]) == (["text", "label"], {"pos": 2, "neg": 1})
+    assert len(examples) == 3
+
+
 def test_a_spread() -> None:
     assert spread([3, 1, 2]) == {"least": 1, "median": 2, "most": 3}

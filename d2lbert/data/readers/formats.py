@@ -10,13 +10,14 @@ from typing import Any
 
 from d2lbert.data.examples import TaggedSentence, without_label
 from d2lbert.data.readers import choices, pairs, questions, records, sentences, tags
-from d2lbert.data.readers.lines import csv_rows, file_ending, find_column, nonblank_lines, tab_rows
+from d2lbert.data.readers.lines import csv_rows, file_ending, find_column, is_number, nonblank_lines, tab_rows
 from d2lbert.data.readers.sentences import is_cola
-from d2lbert.data.readers.tables import FORMATS, UNNAMED, Columns, read_table
+from d2lbert.data.readers.tables import FORMATS, UNNAMED, Columns, Table, read_table
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.text import split_words
 
-# Task -> format of its files, beside tables -> the reader. The first is the default where nothing else decides.
+# Task -> format of its files, beside tables -> the reader. The first is the default where nothing else decides, but for
+# classification that is a TSV: a file is one of SST-2, whose 0 and 1 have names, only if the user says so.
 READERS: dict[str, dict[str, Callable[..., Iterator[Any]]]] = {
     "classification": {
         "sst2": sentences.sst2,
@@ -76,8 +77,9 @@ def read_file(
             after each sentence. For multiple choice: ``"swag"``: comma-separated, with the columns ``sent1``,
             ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question. For
             question answering: ``"squad"``: the JSON of SQuAD 1.1 and 2.0.
-        labels: the names of the labels. A file may hold the names or, unless one of them is itself a number, their
-            indices, from 0. None means the names of the format's own data set, or any name where it has none.
+        labels: the names of the labels; None means those of the format's own data set, or any name where it has none.
+            What a number means is fixed in ``"sst2"``, ``"glue-tsv"``, ``"cola"`` and ``"mrpc"``; elsewhere it is a
+            name like any other (see :func:`d2lbert.data.readers.lines.parse_label`).
         task: what the examples are for.
         columns: of a table: the names of its columns, where they are not those that the task looks for.
         labelled: whether labels are wanted. If not, a file may lack them, and those that are there are not read.
@@ -97,7 +99,7 @@ def read_file(
     examples: list[Any] = []
     try:
         if format in FORMATS:
-            table = read_table(path, format, columns.separator, format != "tsv" or _has_header(path, task, columns))
+            table = open_table(path, format, task, columns, labels)
             examples.extend(records.examples(table, task, columns, labels, labelled, faults))
         else:
             examples.extend(_read_other(path, format, labels, task, labelled))
@@ -108,6 +110,36 @@ def read_file(
             raise
         faults.append(str(error))
     return examples
+
+
+def open_table(
+    path: str | Path, format: str, task: str, columns: Columns = UNNAMED, labels: Sequence[str] | None = None
+) -> Table:
+    """Open a user's table.
+
+    Its first line is a header. Only a TSV for classification may be without one, ``text TAB label`` from the first line
+    on: where the user names no column, the first line has two fields, neither of which is called as a column is, and
+    the second is seen to be a label. A label is empty, a number, one of ``labels``, or stands in another line, too.
+
+    Args:
+        path, format, task, columns, labels: as for :func:`read_file`.
+
+    Raises:
+        UserError: as :func:`d2lbert.data.readers.tables.read_table`.
+    """
+    bare = format == "tsv" and task == "classification" and not columns.given and _begins_with_example(path, labels)
+    return read_table(path, format, columns.separator, headed=not bare)
+
+
+def _begins_with_example(path: str | Path, labels: Sequence[str] | None) -> bool:
+    rows = tab_rows(path)
+    _, first = next(rows, (1, []))
+    if len(first) != 2 or not {*records.TEXTS, *records.TARGETS}.isdisjoint(_names(first)):
+        return False
+    label = first[1].strip()
+    if not label or is_number(label) or label in (labels or ()):
+        return True
+    return any(len(row) == 2 and row[1].strip() == label for _, row in rows)
 
 
 def _read_other(
@@ -158,11 +190,12 @@ def guess_format(path: str | Path, task: str, columns: Columns = UNNAMED, labell
             return "tsv"
         if _takes_lines(task, labelled) and ending != ".tsv":
             return LINES
-        if task == "classification":
-            return "cola" if is_cola(path) else "sst2" if labelled and _is_sst2(path) else "tsv"
+        if task == "classification" and is_cola(path):
+            return "cola"
     except UserError:
-        return known[0] if ending != ".json" or task == "question_answering" else "json"
-    return known[0]
+        if ending == ".json" and task != "question_answering":
+            return "json"
+    return "tsv" if task == "classification" else known[0]
 
 
 def _takes_lines(task: str, labelled: bool) -> bool:
@@ -190,30 +223,14 @@ def _is_swag(path: str | Path) -> bool:
 
 def _is_table(path: str | Path, task: str) -> bool:
     """Whether the first line of a TSV names the columns of a table of the task."""
-    names = set(_first_row(path))
+    _, first = next(tab_rows(path), (1, []))
+    names = set(_names(first))
     return any(names.issuperset(wanted) for wanted in _TSV_COLUMNS.get(task, ()))
 
 
-def _first_row(path: str | Path) -> list[str]:
-    """Return what stands between the TABs of the first line, in small letters; nothing for an empty file."""
-    _, first = next(tab_rows(path), (1, []))
+def _names(first: Sequence[str]) -> list[str]:
+    """Return the fields of a first line as names of columns are compared."""
     return [name.strip().casefold() for name in first]
-
-
-def _is_sst2(path: str | Path) -> bool:
-    """Whether a file without a header has SST-2's labels only: then 0 and 1 have names."""
-    if _has_header(path, "classification", UNNAMED):
-        return False
-    names = {"0", "1", *sentences.SENTIMENTS}
-    return all(len(row) != 2 or row[1].strip() in names for _, row in tab_rows(path))
-
-
-def _has_header(path: str | Path, task: str, columns: Columns) -> bool:
-    """Whether the first line of a TSV names its columns. Only a text TAB label may come without."""
-    if task != "classification" or columns.text_column or columns.label_column:
-        return True
-    first = _first_row(path)
-    return len(first) > 2 or not {*records.TEXTS, *records.TARGETS}.isdisjoint(first)
 
 
 def _readers_of(task: str) -> dict[str, Callable[..., Iterator[Any]]]:

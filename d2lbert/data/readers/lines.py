@@ -270,16 +270,20 @@ def parse_index(text: str, below: int) -> int | None:
     return int(text)
 
 
-def parse_label(path: str | Path, number: int, label: str, labels: Sequence[str] | None) -> str:
-    """Return the name of a label that a file gives by name or by its index in ``labels``, from 0.
+def parse_label(
+    path: str | Path, number: int, label: str, labels: Sequence[str] | None, numbered: Sequence[str] = ()
+) -> str:
+    """Return the name of a label.
 
-    Where a name is itself a number, such as a rating of 1 to 5, every number is a name: an index could be mistaken for
-    a label that does not exist.
+    A number is a name like any other, for nobody knows in which order a file counts. Two things only give it a meaning:
+    the format of a data set, whose numbers are fixed, and a model whose labels have no other names than ``LABEL_0``,
+    ``LABEL_1`` and so on.
 
     Args:
         path, number: file and line, for the error message.
         label: what the file says.
         labels: the names that are allowed; None allows any name.
+        numbered: what 0, 1 and so on mean in the file's format; empty where it has no numbers.
 
     Raises:
         UserError: the label is empty or unknown.
@@ -289,13 +293,36 @@ def parse_label(path: str | Path, number: int, label: str, labels: Sequence[str]
         return filled(path, number, label, "label")
     if label in labels:
         return label
-    if any(math.isfinite(_number(name)) for name in labels):
-        known = ", ".join(labels)
-    elif (index := parse_index(label, len(labels))) is not None:
-        return labels[index]
-    else:
-        known = ", ".join(f"{index} = {name}" for index, name in enumerate(labels))
-    raise fault(path, number, f"the label {label[:40]!r} is not one of {known}", "correct the label")
+    unnamed = all(name == f"LABEL_{index}" for index, name in enumerate(labels))
+    meanings = labels if unnamed else numbered
+    index = parse_index(label, len(meanings))
+    if index is not None and meanings[index] in labels:
+        return meanings[index]
+    said, known, remedy = repr(label[:40]), ", ".join(labels), "correct the label"
+    if index is not None:
+        said, remedy = f"{said} ({meanings[index]})", "write these names"
+    elif set(meanings) == set(labels):
+        known = ", ".join(f"{index} = {name}" for index, name in enumerate(meanings))
+    elif is_number(label) and not any(map(is_number, labels)):
+        remedy = (
+            "write these names: only the format of a data set, such as --format glue-tsv, tells what a number means"
+        )
+    raise fault(path, number, f"the label {said} is not one of {known}", remedy)
+
+
+def parse_relation(
+    path: str | Path, number: int, label: str, labels: Sequence[str] | None, numbered: Sequence[str] = ()
+) -> str:
+    """Return the label of two texts, as :func:`parse_label` does, but no score: pairs may have either.
+
+    Raises:
+        UserError: the label is empty or unknown; or any name is allowed, and it is a number with a fraction.
+    """
+    name = parse_label(path, number, label, labels, numbered)
+    if labels is None and is_number(name) and not float(name).is_integer():
+        remedy = "name its column with --score-column, or write labels that are no numbers"
+        raise fault(path, number, f"the label {name[:40]!r} is a number with a fraction, as scores are", remedy)
+    return name
 
 
 def parse_score(path: str | Path, number: int, score: str) -> float:
@@ -308,6 +335,11 @@ def parse_score(path: str | Path, number: int, score: str) -> float:
     if not math.isfinite(value):
         raise fault(path, number, f"the score {score[:40]!r} is not a number", "mend the line")
     return value
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    return math.isfinite(_number(text))
 
 
 def _number(text: str) -> float:

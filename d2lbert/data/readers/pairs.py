@@ -15,6 +15,7 @@ from d2lbert.data.readers.lines import (
     filled,
     find_columns,
     parse_label,
+    parse_relation,
     parse_score,
     tab_rows,
     whole_bytes,
@@ -44,8 +45,9 @@ def glue_pairs(
 ) -> Iterator[Pair | ScoredPair]:
     """Read a TSV of GLUE with two texts: a header names the columns; quotes are literal.
 
-    A column ``score`` gives scored pairs; any other label column gives labelled pairs. Where ``allow_empty`` is true, a
-    text may be empty, as two questions of QQP are.
+    A column ``score`` gives scored pairs; any other label column gives labelled pairs. A column ``Quality`` is that of
+    MRPC, whose numbers have names where ``labels`` holds them. Where ``allow_empty`` is true, a text may be empty, as
+    two questions of QQP are.
     """
     return _named_pairs(path, labels, _TEXTS, _TARGETS, allow_empty)
 
@@ -174,7 +176,8 @@ def _named_pairs(
         if target == "score":
             yield ScoredPair(first, second, parse_score(path, number, answer))
         else:
-            yield Pair(first, second, parse_label(path, number, answer, labels))
+            numbered = PARAPHRASE if target == "Quality" else ()
+            yield Pair(first, second, parse_relation(path, number, answer, labels, numbered))
 
 
 def _sick_rows(path: str | Path, target: str) -> Iterator[tuple[int, list[str]]]:

@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.data.examples import Answer, ChoiceQuestion, Pair, Question, ScoredPair, Sentence, TaggedSentence
-from d2lbert.data.readers.lines import fault, filled, is_visible, parse_index, parse_label, parse_score
-from d2lbert.data.readers.tables import Columns, Table
+from d2lbert.data.readers.lines import (
+    fault,
+    filled,
+    is_visible,
+    parse_index,
+    parse_label,
+    parse_relation,
+    parse_score,
+)
+from d2lbert.data.readers.tables import MISSING, Columns, Table
 from d2lbert.data.readers.tag_schemes import convert
 from d2lbert.errors import UserError
 from d2lbert.text import split_words
@@ -21,7 +29,12 @@ from d2lbert.text import split_words
 Labels = Sequence[str] | None
 Maker = Callable[[int, Sequence[Any]], Any]
 
-TEXT, PAIR, LABEL = "--text-column", "--pair-column", "--label-column"
+
+class _Nested(ValueError):
+    """A list or an object stands where a text or a number is wanted."""
+
+
+TEXT, PAIR, LABEL, SCORE = "--text-column", "--pair-column", "--label-column", "--score-column"
 TEXTS = ("text", "sentence")
 TARGETS = ("label", "labels", "gold_label", "is_duplicate", "score")
 PAIRS = (
@@ -54,15 +67,26 @@ def examples(
     Raises:
         UserError: a column is missing, or a row has an empty text or a wrong label.
     """
+    if columns.score_column and task != "pair":
+        raise UserError(f"{SCORE} is for the task pair, not for {task}: leave it out, or give {LABEL}")
     make = MAKERS[task](table, columns, labels, labelled)
     for number, row in table.rows:
         try:
             table.check(number, row)
-            yield make(number, row)
+            example = _made(make, table.path, number, row)
         except UserError as error:
             if faults is None:
                 raise
             faults.append(str(error))
+        else:
+            yield example
+
+
+def _made(make: Maker, path: str | Path, number: int, row: Sequence[Any]) -> Any:
+    try:
+        return make(number, row)
+    except _Nested as error:
+        raise fault(path, number, f"{error} where one text or number is wanted", "write one") from None
 
 
 def _sentence_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) -> Maker:
@@ -81,9 +105,15 @@ def _pair_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) 
     known = next((pair for pair in PAIRS if header.issuperset(pair)), PAIRS[0])
     first = table.find(known[:1], columns.text_column, TEXT)
     second = table.find(known[1:], columns.pair_column, PAIR)
-    target = table.find(TARGETS, columns.label_column, LABEL) if labelled else None
-    scored = labels is not None and len(labels) == 1  # a model of scores has one output
-    scored = scored or (labels is None and target is not None and table.header[target].casefold() == "score")
+    scored = bool(columns.score_column) if labels is None else len(labels) == 1  # a model of scores has one output
+    if columns.score_column and not scored:
+        raise UserError(f"{SCORE} is for a model that gives scores, and this one gives labels: give {LABEL}")
+    target = None
+    if labelled and columns.score_column:
+        target = table.find((), columns.score_column, SCORE)
+    elif labelled:
+        target = table.find(TARGETS, columns.label_column, LABEL)
+        scored = scored or (labels is None and table.header[target].casefold() == "score")
 
     def make(number: int, row: Sequence[Any]) -> Pair | ScoredPair:
         one, other = (filled(table.path, number, _as_text(row[column])) for column in (first, second))
@@ -91,7 +121,7 @@ def _pair_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) 
             return ScoredPair(one, other) if scored else Pair(one, other)
         if scored:
             return ScoredPair(one, other, parse_score(table.path, number, _as_text(row[target])))
-        return Pair(one, other, parse_label(table.path, number, _as_text(row[target]), labels))
+        return Pair(one, other, parse_relation(table.path, number, _as_text(row[target]), labels))
 
     return make
 
@@ -99,10 +129,13 @@ def _pair_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) 
 def _tagging_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) -> Maker:
     words_column = table.find(WORDS, columns.text_column, TEXT)
     target = table.find(TAGS, columns.label_column, LABEL) if labelled else None
+    # The same file has the same words in every command. Only a column of that name, without tags, is a text to be cut.
+    tagged = labelled or table.find_if_there((columns.label_column,) if columns.label_column else TAGS) is not None
+    plain = not tagged and table.header[words_column].casefold() == "text"
 
     def make(number: int, row: Sequence[Any]) -> TaggedSentence:
         value = row[words_column]
-        words = _as_list(value) if labelled or isinstance(value, list) else split_words(str(value or ""), False)
+        words = split_words(_as_text(value), False) if plain and not isinstance(value, list) else _as_list(value)
         if not words or not all(map(is_visible, words)):
             raise fault(table.path, number, "no words, or an empty one", "fill them in or remove the sentence")
         if target is None:
@@ -130,8 +163,7 @@ def _checked_tags(path: str | Path, number: int, tags: Sequence[str], labels: La
 def _question_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) -> Maker:
     question = table.find(QUESTIONS, columns.pair_column, PAIR)
     context = table.find(CONTEXTS, columns.text_column, TEXT)
-    target = table.find(ANSWERS, columns.label_column, LABEL) if labelled else None
-    start = table.find_if_there(("answer_start",))
+    given = _answer_reader(table, columns) if labelled else None
     name = table.find_if_there(("id",))
 
     def make(number: int, row: Sequence[Any]) -> Question:
@@ -139,19 +171,42 @@ def _question_maker(table: Table, columns: Columns, labels: Labels, labelled: bo
         if not is_visible(text):
             raise fault(table.path, number, "the text is empty", "fill it in or remove the line")
         answers = None
-        if target is not None:
-            given = _answer_list(row[target], None if start is None else row[start])
-            answers = tuple(_answer(table.path, number, text, *pair) for pair in given)
+        if given is not None:
+            answers = tuple(_answer(table.path, number, text, *pair) for pair in given(number, row))
         asked = filled(table.path, number, _as_text(row[question]), "question")
         return Question(asked, text, answers, "" if name is None else _as_text(row[name]))
 
     return make
 
 
+def _answer_reader(table: Table, columns: Columns) -> Callable[[int, Sequence[Any]], list[tuple[Any, Any]]]:
+    """Return a function that gives the text and the start of each answer of a row: none where the row says so."""
+    names = (columns.label_column,) if columns.label_column else ANSWERS
+    impossible = table.find_if_there(("is_impossible",))
+    if impossible is None or columns.label_column:
+        table.find(ANSWERS, columns.label_column, LABEL)
+    found = [(name, table.find_if_there((name,))) for name in names]
+    start = table.find_if_there(("answer_start",))
+
+    def read(number: int, row: Sequence[Any]) -> list[tuple[Any, Any]]:
+        if impossible is not None and _as_text(row[impossible]).lower() == "true":
+            return []
+        given = {name: row[column] for name, column in found if column is not None and row[column] is not MISSING}
+        if not given:
+            remedy = f'write "{names[0]}": "" if the text does not answer the question'
+            raise fault(table.path, number, f"no {names[0]!r}", remedy)
+        if len(given) > 1:
+            raise fault(table.path, number, f"{' beside '.join(map(repr, given))}", "remove one of them")
+        (value,) = given.values()
+        return _answer_list(value, None if start is None else row[start])
+
+    return read
+
+
 def _answer_list(value: Any, start: Any) -> list[tuple[Any, Any]]:
     """Return the text and the start of each answer: a text, a list, or SQuAD's ``{"text": [], "answer_start": []}``."""
     if isinstance(value, dict):
-        texts, starts = value.get("text") or [], value.get("answer_start") or []
+        texts, starts = (_listed(value.get(name)) for name in ("text", "answer_start"))
         return list(zip(texts, starts if len(starts) == len(texts) else [None] * len(texts), strict=True))
     if isinstance(value, list):
         fields = [one if isinstance(one, dict) else {"text": one} for one in value]
@@ -191,13 +246,17 @@ def _choice_maker(table: Table, columns: Columns, labels: Labels, labelled: bool
         if target is None:
             return ChoiceQuestion(text, tuple(texts))
         right, keys = _as_text(row[target]).strip(), names or [str(index) for index in range(len(texts))]
-        if right not in keys and right not in texts:
-            what = f"the answer {right[:40]!r} is neither one of {', '.join(keys)} nor a choice"
+        # Where the file tells numbers from texts, a number is no choice that is a text, whatever that says.
+        counts = _is_integer(row[target]) and all(isinstance(value, str) for value in values)
+        named = [] if counts else texts
+        if right not in keys and right not in named:
+            nor = "" if counts else " nor a choice"
+            what = f"the answer {right[:40]!r} is {'none' if counts else 'neither one'} of {', '.join(keys)}{nor}"
             raise fault(table.path, number, what, "correct it")
-        if right in keys and right in texts and keys.index(right) != texts.index(right):
+        if right in keys and right in named and keys.index(right) != named.index(right):
             what = f"the answer {right!r} is the number of one choice and the text of another"
             raise fault(table.path, number, what, "write the choices in words, such as two for 2")
-        return ChoiceQuestion(text, tuple(texts), (keys if right in keys else texts).index(right))
+        return ChoiceQuestion(text, tuple(texts), (keys if right in keys else named).index(right))
 
     return make
 
@@ -224,9 +283,15 @@ MAKERS: dict[str, Callable[[Table, Columns, Labels, bool], Maker]] = {
 
 
 def _as_text(value: Any) -> str:
-    """Return a value of a table as text: nothing for a missing one, ``true`` and ``false``, no ``.0`` of an integer."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    """Return a value of a table as text: nothing for a missing one, ``true`` and ``false``, no ``.0`` of an integer.
+
+    Raises:
+        _Nested: it is a list or an object.
+    """
+    if value is None or value is MISSING or (isinstance(value, float) and math.isnan(value)):
         return ""
+    if isinstance(value, list | dict):
+        raise _Nested(f"the {'list' if isinstance(value, list) else 'object'} {str(value)[:40]}")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -237,6 +302,15 @@ def _as_text(value: Any) -> str:
 def _as_list(value: Any) -> list[str]:
     """Return a list of words: a list, or words between white space."""
     return [_as_text(one).strip() for one in value] if isinstance(value, list) else _as_text(value).split()
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether a value is an integer, not a text of digits; of a Parquet file it may be a float."""
+    return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _as_choices(value: Any) -> list[Any]:

@@ -37,7 +37,7 @@ def sst2(path: str | Path, labels: Sequence[str] | None = SENTIMENTS) -> Iterato
             actual = count_columns(columns)
             raise fault(path, number, f"{actual} where text TAB label is wanted", "separate them by one TAB")
         text = filled(path, number, columns[0])
-        yield Sentence(text, parse_label(path, number, columns[1], labels))
+        yield Sentence(text, parse_label(path, number, columns[1], labels, SENTIMENTS))
 
 
 def glue_tsv(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[Sentence]:
@@ -47,7 +47,7 @@ def glue_tsv(path: str | Path, labels: Sequence[str] | None = None) -> Iterator[
     """
     if is_cola(path):
         return cola(path, labels or ACCEPTABILITY)
-    return _labelled_rows(path, tab_rows(path), "sentence", labels or SENTIMENTS)
+    return _sentiments(path, labels or SENTIMENTS)
 
 
 def cola(path: str | Path, labels: Sequence[str] | None = ACCEPTABILITY) -> Iterator[Sentence]:
@@ -59,7 +59,7 @@ def cola(path: str | Path, labels: Sequence[str] | None = ACCEPTABILITY) -> Iter
     for number, row in tab_rows(path):
         if len(row) != 4:
             raise fault(path, number, f"{count_columns(row)} where 4 are wanted", "separate them by one TAB")
-        yield Sentence(filled(path, number, row[3]), parse_label(path, number, row[1], labels))
+        yield Sentence(filled(path, number, row[3]), parse_label(path, number, row[1], labels, ACCEPTABILITY))
 
 
 def topics(path: str | Path) -> Iterator[Sentence]:
@@ -103,9 +103,9 @@ def _questions(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def is_cola(path: str | Path) -> bool:
-    """Whether the first line is one of CoLA's: four fields, the second of them 0 or 1."""
+    """Whether the first line is one of CoLA's: four fields, the second 0 or 1, the third a mark or nothing."""
     _, first = next(tab_rows(path), (1, []))
-    return len(first) == 4 and first[1] in ("0", "1")
+    return len(first) == 4 and first[1] in ("0", "1") and not any(map(str.isalnum, first[2]))
 
 
 def unlabelled_lines(path: str | Path) -> Iterator[Sentence]:
@@ -118,13 +118,13 @@ def unlabelled_lines(path: str | Path) -> Iterator[Sentence]:
         yield Sentence(filled(path, number, line))
 
 
-def _labelled_rows(
-    path: str | Path, rows: Iterator[tuple[int, list[str]]], text_name: str, labels: Sequence[str] | None
-) -> Iterator[Sentence]:
-    """Yield the text and the label of each row. The first row is the header, which names their columns."""
+def _sentiments(path: str | Path, labels: Sequence[str]) -> Iterator[Sentence]:
+    """Yield the sentence and the label of each row of GLUE's SST-2. The first row names the columns."""
+    rows = tab_rows(path)
     _, header = next(rows, (1, []))
-    text_column, label_column = find_columns(path, header, (text_name, "label"))
+    text_column, label_column = find_columns(path, header, ("sentence", "label"))
     for number, row in rows:
         if len(row) != len(header):
             raise fault(path, number, f"{count_columns(row)} where the header has {len(header)}", "mend the line")
-        yield Sentence(filled(path, number, row[text_column]), parse_label(path, number, row[label_column], labels))
+        label = parse_label(path, number, row[label_column], labels, SENTIMENTS)
+        yield Sentence(filled(path, number, row[text_column]), label)

@@ -35,8 +35,14 @@ class Columns(Settings):
 
     text_column: str = setting("", "of a table: the text; the words, the premise, or the text to ask about")
     pair_column: str = setting("", "the second text; the question, or the choices")
-    label_column: str = setting("", "the label; the score, the tags, or the answer")
+    label_column: str = setting("", "the label; the tags, or the answer")
+    score_column: str = setting("", "of pairs, instead of a label: the score to learn, any numbers, such as 0 to 5")
     separator: str = setting("", "between columns of a CSV, such as ; or tab; by default found in its first line")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.label_column and self.score_column:
+            raise UserError("--label-column beside --score-column: give one of them, for a label or for a score")
 
     @property
     def given(self) -> bool:
@@ -47,6 +53,16 @@ class Columns(Settings):
 UNNAMED = Columns()
 
 
+class _Missing:
+    """What an object lacks that others of its file have; unlike null, which says that there is nothing."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING = _Missing()
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a header.
@@ -55,12 +71,14 @@ class Table:
         path: of the file, for messages.
         header: the names of the columns.
         rows: the number of each row (of its line, item or row in the file) and its values, which may be too few or too
-            many; see :meth:`check`.
+            many (see :meth:`check`). What a JSON object lacks is ``MISSING``, what it has as null is None.
+        lines: whether the names stand in a line of their own, the first.
     """
 
     path: str | Path
     header: tuple[str, ...]
     rows: Iterator[tuple[int, list[Any]]]
+    lines: bool = False
 
     def find(self, names: Sequence[str], given: str, option: str) -> int:
         """Return the index of a column: the one that the user gave, else the first of ``names`` that is there.
@@ -77,7 +95,10 @@ class Table:
         if index is None:
             present = ", ".join(repr(name[:40]) for name in self.header) or "none"
             wanted = repr(given) if given else " or ".join(map(repr, names[:2]))
-            raise fault(self.path, 1, f"no column {wanted} (found: {present})", f"name the column with {option}")
+            remedy = f"name the column with {option}"
+            if self.lines and not given:
+                remedy += ", or put a line of names above this one if it is an example"
+            raise fault(self.path, 1, f"no column {wanted} (found: {present})", remedy)
         return index
 
     def find_if_there(self, names: Sequence[str]) -> int | None:
@@ -125,7 +146,7 @@ def read_table(path: str | Path, format: str, separator: str = "", headed: bool 
         names = ("text", "label")[: len(first[1])]
         return Table(path, (*names, *("" for _ in first[1][2:])), itertools.chain([first], rows))
     _, header = next(rows, (1, []))
-    return Table(path, tuple(name.strip() for name in header), rows)
+    return Table(path, tuple(name.strip() for name in header), rows, lines=True)
 
 
 def parse_separator(separator: str) -> str:
@@ -148,9 +169,9 @@ def find_separator(path: str | Path) -> str:
 
 
 def _of_objects(path: str | Path, objects: Callable[[], Iterable[tuple[int, dict[str, Any]]]]) -> Table:
-    """Return a table of JSON objects, which are read twice. Its header has the names of all; what one lacks is None."""
+    """Return a table of JSON objects, which are read twice. Its header has the names of all; one may lack some."""
     header = tuple(dict.fromkeys(name for _, row in objects() for name in row))
-    return Table(path, header, ((number, [row.get(name) for name in header]) for number, row in objects()))
+    return Table(path, header, ((number, [row.get(name, MISSING) for name in header]) for number, row in objects()))
 
 
 def _json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:

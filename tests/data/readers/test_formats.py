@@ -8,7 +8,7 @@ import pytest
 
 from d2lbert import UserError
 from d2lbert.data import Columns, Pair, Question, ScoredPair, Sentence, TaggedSentence, read_file
-from d2lbert.data.readers.formats import READERS, guess_format
+from d2lbert.data.readers.formats import READERS, guess_format, open_table
 
 
 def write(folder: Path, text: str, name: str = "file.tsv") -> Path:
@@ -22,7 +22,7 @@ def test_endings_tell_the_format() -> None:
     assert guess_format("rte.xml", "pair") == "rte-xml"
     assert guess_format("a.tsv.gz", "pair") == guess_format("a", "pair") == "glue-tsv"
     assert guess_format("a.csv.xz", "classification") == "csv"
-    assert guess_format("a.xml", "classification") == "sst2"
+    assert guess_format("a.xml", "classification") == "tsv"
 
 
 def test_endings_tell_the_format_of_choices() -> None:
@@ -47,15 +47,75 @@ def test_a_table_is_told_by_its_ending_and_its_beginning(tmp_path: Path) -> None
 
 def test_a_tsv_is_told_by_its_first_line(tmp_path: Path) -> None:
     named = write(tmp_path, "Text\tLabel\na\tbilling\n", "named.tsv")
-    bare = write(tmp_path, "a\tbilling\nb\tlogin\n", "bare.tsv")
-    sst2 = write(tmp_path, "a\t1\nb\tnegative\n", "sst2.tsv")
+    bare = write(tmp_path, "a\tbilling\nb\tlogin\nc\tbilling\n", "bare.tsv")
     cola = write(tmp_path, "gj04\t1\t\tThe cat sat.\n", "cola.tsv")
-    guesses = [guess_format(path, "classification") for path in (named, bare, sst2, cola)]
-    assert guesses == ["tsv", "tsv", "sst2", "cola"]
+    other = write(tmp_path, "17\t1\tAnn\tThe cat sat.\n", "other.tsv")  # where CoLA has a mark, a name
+    guesses = [guess_format(path, "classification") for path in (named, bare, cola, other)]
+    assert guesses == ["tsv", "tsv", "cola", "tsv"]
     assert read_file(named, "tsv") == [Sentence("a", "billing")]
-    assert read_file(bare, "tsv") == [Sentence("a", "billing"), Sentence("b", "login")]
+    assert read_file(bare, "tsv") == [Sentence("a", "billing"), Sentence("b", "login"), Sentence("c", "billing")]
     assert guess_format(bare, "pair", Columns(text_column="a")) == "tsv"
     assert guess_format(tmp_path / "a.txt", "pair", Columns(separator=";")) == "csv"
+
+
+@pytest.mark.parametrize("labels", [("0", "1"), ("negative", "positive")])
+def test_only_its_own_format_makes_a_file_one_of_sst2(labels: tuple[str, str], tmp_path: Path) -> None:
+    content = f"good\t{labels[1]}\nbad\t{labels[0]}\n"
+    for text in (content, f"sentence\tlabel\n{content}", f"{content}\t\n"):
+        path = write(tmp_path, text)
+        assert guess_format(path, "classification") == "tsv"
+    path = write(tmp_path, content)
+    assert [sentence.label for sentence in read_file(path, "sst2")] == ["positive", "negative"]
+    if labels == ("0", "1"):
+        assert [sentence.label for sentence in read_file(path, "tsv")] == ["1", "0"]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_names_that_are_not_known_are_no_example(separator: str, labelled: bool, tmp_path: Path) -> None:
+    """A CSV and a TSV are read alike: the first line names the columns, whatever they are called."""
+    format = {",": "csv", "\t": "tsv"}[separator]
+    rows = [("review", "sentiment"), ("a good film", "pos"), ("a bad plot", "neg"), ("good", "pos")]
+    path = write(tmp_path, "".join(separator.join(row) + "\n" for row in rows), f"film.{format}")
+    assert guess_format(path, "classification", labelled=labelled) == format
+    message = (
+        "line 1: no column 'text' or 'sentence' (found: 'review', 'sentiment'); name the column with --text-column, or "
+        "put a line of names above this one if it is an example"
+    )
+    with pytest.raises(UserError) as caught:
+        read_file(path, format, labelled=labelled)
+    assert str(caught.value) == f"{path}, {message}"
+    columns = Columns(text_column="review", label_column="sentiment")
+    found = read_file(path, format, columns=columns, labelled=labelled)
+    assert [sentence.text for sentence in found] == ["a good film", "a bad plot", "good"]
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "labels", "bare"),
+    [
+        ("late\tbilling", "hi\tlogin\nso\tbilling\n", None, True),
+        ("late\tbilling", "hi\tlogin\nbilling\tlogin\n", None, False),  # a text is no label
+        ("late\tbilling", "hi\tlogin\n", ["login", "billing"], True),
+        ("late\tbilling", "hi\tlogin\n", ["login", "sales"], False),
+        ("late\t5", "hi\t4\n", None, True),
+        ("late\t", "hi\t\n", None, True),
+        ("late\tbilling\tAnn", "hi\tlogin\tBob\nso\tbilling\tAnn\n", None, False),
+        ("Text\tbilling", "hi\tlogin\nso\tbilling\n", None, False),
+        ("late\tscore", "hi\tscore\n", None, False),
+        ("late", "late\n", None, False),
+        ("", "", None, False),
+    ],
+)
+def test_a_first_line_whose_label_is_seen_to_be_one_is_an_example(
+    first: str, others: str, labels: list[str] | None, bare: bool, tmp_path: Path
+) -> None:
+    path = write(tmp_path, f"{first}\n{others}")
+    table = open_table(path, "tsv", "classification", labels=labels)
+    assert (table.header == ("text", "label")) is bare
+    assert len(list(table.rows)) == others.count("\n") + bare
+    assert open_table(path, "tsv", "pair", labels=labels).header != ("text", "label")
+    named = Columns(text_column="late")  # who names a column says that there is a header
+    assert open_table(path, "tsv", "classification", named, labels).header != ("text", "label")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +150,7 @@ def test_a_file_to_predict_needs_no_labels(tmp_path: Path) -> None:
     assert words == [TaggedSentence(("one", "text")), TaggedSentence(("another", "text"))]
     with pytest.raises(UserError, match="unknown format 'lines'"):
         read_file(lines, "lines")
-    bare = write(tmp_path, "one text\nanother text\n", "bare.tsv")
+    bare = write(tmp_path, "one text\ta\nanother text\ta\n", "bare.tsv")
     assert guess_format(bare, "classification", labelled=False) == "tsv"
     assert read_file(bare, "tsv", labelled=False) == [Sentence("one text"), Sentence("another text")]
     table = write(tmp_path, "id,text\n7,one\n", "table.csv")

@@ -129,20 +129,44 @@ def test_columns_are_found_by_name() -> None:
     assert (count_columns(["a"]), count_columns(["a", "b"])) == ("1 column", "2 columns")
 
 
-def test_a_label_is_a_name_or_an_index() -> None:
-    assert parse_label("f", 1, " yes ", ["no", "yes"]) == parse_label("f", 1, "1", ["no", "yes"]) == "yes"
+def test_a_label_is_a_name() -> None:
+    assert parse_label("f", 1, " yes ", ["no", "yes"]) == "yes"
     assert parse_label("f", 1, "anything", None) == "anything"
     assert parse_label("f", 1, "1", ["1", "2"]) == "1"  # a name that is a number is a name
-    for label, labels in (("2", ["no", "yes"]), ("-1", ["no", "yes"]), ("0", ["1", "2"]), ("²", ["a", "b", "c"])):
+    for label, labels in (("0", ["no", "yes"]), ("-1", ["no", "yes"]), ("0", ["1", "2"]), ("²", ["a", "b", "c"])):
         with pytest.raises(UserError, match=f"f, line 7: the label '{label}' is not one of"):
             parse_label("f", 7, label, labels)
+
+
+def test_a_number_is_a_label_where_it_is_known_what_it_means() -> None:
+    """In a format with fixed numbers whose names the model has, and for a model that has no names."""
+    both = ["yes", "no"]  # in an order of their own, as of a model
+    assert [parse_label("f", 1, number, both, ("no", "yes")) for number in "01"] == ["no", "yes"]
+    assert parse_label("f", 1, "1", ["1", "no"], ("no", "yes")) == "1"
+    assert parse_label("f", 1, "1", ["LABEL_0", "LABEL_1"]) == "LABEL_1"
+    write_names = (
+        "write these names: only the format of a data set, such as --format glue-tsv, tells what a number means"
+    )
+    for label, labels, numbered, message in (
+        ("1", ["neg", "pos"], (), f"the label '1' is not one of neg, pos; {write_names}"),
+        ("0.0", ["neg", "pos"], (), f"the label '0.0' is not one of neg, pos; {write_names}"),
+        ("1", ["neg", "pos"], ("no", "yes"), "the label '1' (yes) is not one of neg, pos; write these names"),
+        ("2", both, ("no", "yes"), "the label '2' is not one of 0 = no, 1 = yes; correct the label"),
+        ("2", ["LABEL_0"], (), "the label '2' is not one of 0 = LABEL_0; correct the label"),
+        ("1", ["LABEL_1", "LABEL_0"], (), f"the label '1' is not one of LABEL_1, LABEL_0; {write_names}"),
+        ("2", ["1", "3"], (), "the label '2' is not one of 1, 3; correct the label"),
+        ("x", ["neg", "pos"], (), "the label 'x' is not one of neg, pos; correct the label"),
+    ):
+        with pytest.raises(UserError) as caught:
+            parse_label("f", 7, label, labels, numbered)
+        assert str(caught.value) == f"f, line 7: {message}"
 
 
 def test_a_number_of_thousands_of_digits_is_no_index() -> None:
     assert parse_index("1", 2) == 1
     assert [parse_index(text, 2) for text in ("2", "-1", "²", "", "1" * 5000)] == [None] * 5
     with pytest.raises(UserError, match=f"the label '{'1' * 40}' is not one of 0 = no, 1 = yes"):
-        parse_label("f", 1, "1" * 5000, ["no", "yes"])
+        parse_label("f", 1, "1" * 5000, ["no", "yes"], ("no", "yes"))
 
 
 def test_a_line_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

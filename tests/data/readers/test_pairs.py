@@ -193,8 +193,24 @@ def test_an_empty_text_is_refused_unless_that_is_allowed(tmp_path: Path) -> None
 
 def test_labels_of_the_training_file_bind_the_others(tmp_path: Path) -> None:
     path = write(tmp_path, "first,second,label\na,b,other\n")
-    with pytest.raises(UserError, match="the label 'other' is not one of 0 = no, 1 = yes"):
+    with pytest.raises(UserError, match="the label 'other' is not one of no, yes"):
         read_file(path, "csv", ("no", "yes"), "pair")
+
+
+def test_numbers_of_mrpc_have_names_where_the_model_has_these(tmp_path: Path) -> None:
+    path = write(tmp_path, "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n")
+    for format in ("mrpc", "glue-tsv"):
+        found = read_file(path, format, ("paraphrase", "different"), "pair")
+        assert [pair.label for pair in found] == ["paraphrase", "different"]
+        with pytest.raises(UserError, match=r"the label '1' \(paraphrase\) is not one of no, yes; write these names"):
+            read_file(path, format, ("no", "yes"), "pair")
+    assert [pair.label for pair in read_file(path, "glue-tsv", task="pair")] == ["1", "0"]
+    scored = write(tmp_path, "sentence1\tsentence2\tlabel\na\tb\t3.8\n", "scored")
+    with pytest.raises(UserError, match=r"line 2: the label '3\.8' is a number with a fraction"):
+        read_file(scored, "glue-tsv", task="pair")
+    other = write(tmp_path, "sentence1\tsentence2\tlabel\na\tb\t1\n")  # of RTE or of another set: who knows
+    with pytest.raises(UserError, match="the label '1' is not one of different, paraphrase; write these names: only"):
+        read_file(other, "glue-tsv", ("different", "paraphrase"), "pair")
 
 
 @pytest.mark.parametrize("name", [*PAIR_SETS, "cola"])

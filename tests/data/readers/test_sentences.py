@@ -78,9 +78,29 @@ def test_csv_reads_quoted_fields_with_commas_and_line_ends(tmp_path: Path) -> No
     assert read_file(path, "csv") == expected
 
 
-def test_csv_takes_labels_by_name_or_by_place(tmp_path: Path) -> None:
+def test_labels_are_taken_by_name_alone(tmp_path: Path) -> None:
+    """A model has its labels in the order of the alphabet, a file in which 1 stands for spam perhaps in another."""
     path = write(tmp_path, "text,label\nx,b\ny,0\n")
-    assert read_file(path, "csv", labels=("a", "b")) == [Sentence("x", "b"), Sentence("y", "a")]
+    with pytest.raises(UserError, match="line 3: the label '0' is not one of a, b; write these names: only"):
+        read_file(path, "csv", labels=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "names"),
+    [
+        ("sst2", "x\t1\ny\t0\n", ("positive", "negative")),
+        ("glue-tsv", "sentence\tlabel\nx\t1\ny\t0\n", ("positive", "negative")),
+        ("cola", "gj\t1\t\tx\ngj\t0\t*\ty\n", ("acceptable", "unacceptable")),
+        ("glue-tsv", "gj\t1\t\tx\ngj\t0\t*\ty\n", ("acceptable", "unacceptable")),
+    ],
+)
+def test_numbers_of_a_data_set_are_its_names_in_any_order(
+    format: str, content: str, names: tuple[str, str], tmp_path: Path
+) -> None:
+    path = write(tmp_path, content)
+    assert [sentence.label for sentence in read_file(path, format, names)] == list(names)
+    with pytest.raises(UserError, match=rf"the label '1' \({names[0]}\) is not one of bad, good; write these names"):
+        read_file(path, format, ("bad", "good"))
 
 
 def test_numbers_that_are_names_are_no_places(tmp_path: Path) -> None:
@@ -188,7 +208,7 @@ def test_a_fault_is_one_line_with_file_line_and_remedy(
 
 def test_a_label_outside_the_given_set_is_a_fault(tmp_path: Path) -> None:
     path = write(tmp_path, "text,label\nx,c\n")
-    with pytest.raises(UserError, match="line 2: the label 'c' is not one of 0 = a, 1 = b"):
+    with pytest.raises(UserError, match="line 2: the label 'c' is not one of a, b; correct the label"):
         read_file(path, "csv", labels=("a", "b"))
 
 

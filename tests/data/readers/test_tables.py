@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from d2lbert import UserError
-from d2lbert.data.readers.tables import FORMATS, Columns, find_separator, parse_separator, read_table
+from d2lbert.data.readers.tables import FORMATS, MISSING, Columns, find_separator, parse_separator, read_table
 
 ROWS = [{"id": 1, "text": "salt, then\npepper", "label": "cooking"}, {"id": 2, "text": 'he said "go"', "label": None}]
 
@@ -79,7 +79,9 @@ def test_the_separator_may_be_given(tmp_path: Path) -> None:
 
 def test_objects_may_lack_a_column_of_the_others(tmp_path: Path) -> None:
     path = write(tmp_path, '{"text": "a", "label": "x"}\n{"text": "b", "more": 1}\n', "rows.jsonl")
-    assert [row for _, row in read_table(path, "jsonl").rows] == [["a", "x", None], ["b", None, 1]]
+    assert [row for _, row in read_table(path, "jsonl").rows] == [["a", "x", MISSING], ["b", MISSING, 1]]
+    path = write(tmp_path, '{"text": null}\n{"text": "b"}\n', "rows.jsonl")
+    assert [row for _, row in read_table(path, "jsonl").rows] == [[None], ["b"]]
 
 
 @pytest.mark.parametrize(
@@ -153,3 +155,6 @@ def test_a_column_is_that_of_the_user_or_the_first_known(tmp_path: Path) -> None
 def test_columns_know_whether_something_was_said() -> None:
     assert not Columns().given
     assert Columns(separator=";").given
+    assert Columns(score_column="similarity").given
+    with pytest.raises(UserError, match="--label-column beside --score-column: give one of them"):
+        Columns(label_column="same", score_column="similarity")

@@ -29,6 +29,7 @@ PROMISED = {
     "finetune": {
         "--model": None, "--train": None, "--dev": None, "--out": None, "--format": None, "--epochs": None,
         "--batch-size": None, "--lr": None, "--text-column": "", "--pair-column": "", "--label-column": "",
+        "--score-column": "",
         "--separator": "", "--seed": 0, "--max-length": None, "--layer-decay": 1.0, "--patience": 0,
         "--best-by": "", "--balanced": False, "--precision": "auto", "--resume": False,
     },
