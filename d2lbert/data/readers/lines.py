@@ -275,15 +275,15 @@ def parse_label(
 ) -> str:
     """Return the name of a label.
 
-    A number is a name like any other, for nobody knows in which order a file counts. Two things only give it a meaning:
-    the format of a data set, whose numbers are fixed, and a model whose labels have no other names than ``LABEL_0``,
-    ``LABEL_1`` and so on.
+    A number is a name like any other, for nobody knows in which order a file counts. Three things only give it a
+    meaning: the format of a data set, whose numbers are fixed; the labels negative and positive, which all count alike;
+    and a model whose labels have no other names than ``LABEL_0``, ``LABEL_1`` and so on.
 
     Args:
         path, number: file and line, for the error message.
         label: what the file says.
         labels: the names that are allowed; None allows any name.
-        numbered: what 0, 1 and so on mean in the file's format; empty where it has no numbers.
+        numbered: what 0, 1 and so on mean in the file; empty where that is not known.
 
     Raises:
         UserError: the label is empty or unknown.

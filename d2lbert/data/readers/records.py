@@ -21,6 +21,7 @@ from d2lbert.data.readers.lines import (
     parse_relation,
     parse_score,
 )
+from d2lbert.data.readers.sentences import SENTIMENTS
 from d2lbert.data.readers.tables import MISSING, Columns, Table
 from d2lbert.data.readers.tag_schemes import convert
 from d2lbert.errors import UserError
@@ -92,9 +93,11 @@ def _made(make: Maker, path: str | Path, number: int, row: Sequence[Any]) -> Any
 def _sentence_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) -> Maker:
     text = table.find(TEXTS, columns.text_column, TEXT)
     target = table.find(TARGETS, columns.label_column, LABEL) if labelled else None
+    # Every public set of reviews with these two labels counts them so.
+    numbered = SENTIMENTS if set(labels or ()) == set(SENTIMENTS) else ()
 
     def make(number: int, row: Sequence[Any]) -> Sentence:
-        label = None if target is None else parse_label(table.path, number, _as_text(row[target]), labels)
+        label = None if target is None else parse_label(table.path, number, _as_text(row[target]), labels, numbered)
         return Sentence(filled(table.path, number, _as_text(row[text])), label)
 
     return make

@@ -127,6 +127,16 @@ def test_words_to_predict_are_those_that_were_learned(row: dict[str, Any], colum
     assert asked.words == learned.words == ("Oslo", "'s", "u.s.", "(x)")
 
 
+def test_zero_and_one_are_negative_and_positive_and_no_other_names(tmp_path: Path) -> None:
+    row = {"text": "a", "label": 1}
+    for labels in (["negative", "positive"], ["positive", "negative"]):
+        assert read(tmp_path, "classification", row, labels=labels) == [Sentence("a", "positive")]
+    for labels in (["neg", "pos"], ["negative", "neutral", "positive"]):
+        with pytest.raises(UserError, match=r"the label '1' is not one of neg.*; write these names"):
+            read(tmp_path, "classification", row, labels=labels)
+    assert read(tmp_path, "classification", row) == [Sentence("a", "1")]
+
+
 def test_words_without_tags_stand_between_spaces_too(tmp_path: Path) -> None:
     expected = [TaggedSentence(("Oslo", "'s", "u.s."))]
     for name, columns in (("words", Columns()), ("tokens", Columns()), ("body", Columns(text_column="body"))):
