@@ -217,7 +217,6 @@ def _write_predictions(path: Path, chosen: bool, examples: Sequence[Any], predic
     ]
     try:
         write_text(path, "\n".join(rows) + "\n")
-        note(f"{len(rows):,} answers are in {path}")
     except UserError as error:
         if chosen:
             raise

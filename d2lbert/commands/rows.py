@@ -84,6 +84,8 @@ def place_of_answers(chosen: Path | None, default: Path, examples: Sequence[Any]
     while path.exists() and not _holds_answers(path, examples):
         number += 1
         path = default.with_name(f"{default.stem}-{number}{default.suffix}")
+    if path != default:
+        note(f"{default} is not of these examples: the answers go to {path}")
     return path
 
 
