@@ -190,15 +190,33 @@ def _scores(run: Trained) -> str:
     text = f"Epoch {run.best['epoch']:g} of {run.settings.epochs}, on {run.sizes[1]:,} examples"
     accuracy = run.best.get("accuracy")
     if accuracy is not None and run.task != "tagging":
-        error = math.sqrt(accuracy * (1 - accuracy) / run.sizes[1])
-        text += f"; so few leave the accuracy uncertain by {error:.3f} (one standard error)"
+        low, high = _interval(accuracy, run.sizes[1])
+        text += f"; so few leave any accuracy from {low:.3f} to {high:.3f} possible (95 % interval, Wilson's formula)"
     return f"{table}\n\n{text}. Dev chose the epoch, so new texts may fare a little worse."
+
+
+def _interval(share: float, count: int) -> tuple[float, float]:
+    """Return between which accuracies, to three decimals, the true one lies in 95 of 100 such cases.
+
+    It is Wilson's interval: unlike a standard error it has a width where all answers are right, or none is.
+
+    Args:
+        share: of right answers.
+        count: of all answers.
+    """
+    square = 1.96**2 / count
+    centre = share + square / 2
+    half = math.sqrt(square * (share * (1 - share) + square / 4))
+    low, high = (centre - half) / (1 + square), (centre + half) / (1 + square)
+    # Rounded outwards: of a million right answers it does not say that no other can be wrong.
+    return max(0.0, math.floor(1000 * low) / 1000), min(1.0, math.ceil(1000 * high) / 1000)
 
 
 def _limits(run: Trained, entry: ModelEntry | None, data_set: DataSet | None) -> str:
     long = "longer texts are read in windows" if run.task == "question_answering" else "the rest of a text was cut off"
     points = [
-        f"It was trained on inputs of at most {run.settings.max_length} tokens; {long}.",
+        f"It was trained on inputs of at most {run.settings.max_length} tokens; {long}. `d2lbert` reads new texts so, "
+        "too, unless `--max-length` says otherwise.",
         "It answers every text, also one unlike those that it was trained on; its probabilities were not calibrated.",
         "Pretrained models repeat prejudices of their texts. Nobody has tested this one for that: test it before it "
         "touches people.",

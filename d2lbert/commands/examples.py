@@ -33,11 +33,19 @@ Format = Annotated[
         "by its ending otherwise. README.md describes them all, d2lbert inspect FILE shows what is read",
     ),
 ]
+_LENGTH = "longest input in tokens; the rest is cut off, or read in windows. By default"
 MaxLength = Annotated[
     int | None,
     typer.Option(
+        "--max-length", help=f"{_LENGTH} 128, question_answering 384; the trained model reads as many by default"
+    ),
+]
+LengthOfTraining = Annotated[
+    int | None,
+    typer.Option(
         "--max-length",
-        help="longest input in tokens; the rest is cut off, or read in windows. By default 128, question_answering 384",
+        help=f"{_LENGTH} that of the model's training (trained_length in its config.json); where it has none, 128, "
+        "question_answering 384",
     ),
 ]
 
@@ -65,12 +73,12 @@ def read_examples(
         labelled: whether a file must have labels.
 
     Raises:
-        UserError: there is no such data set or file, or it cannot be read.
+        UserError: there is no such data set or file, it is a pipe, or it cannot be read.
     """
     if source in data.names():
         examples = fitting_examples(task, source, data.load(source, split))
         return examples if labelled else [without_label(example) for example in examples]
-    if Path(source).is_file():
+    if is_readable(source):
         chosen = format or guess_format(source, task, columns, labelled)
         return data.read_file(source, chosen, labels, task, columns, labelled)
     if "/" in source or "." in source:
@@ -78,8 +86,26 @@ def read_examples(
     raise unknown_name("data set", source, data.names())
 
 
+def is_readable(name: str) -> bool:
+    """Whether there is a file of this name.
+
+    Raises:
+        UserError: there is something else, such as a pipe.
+    """
+    path = Path(name)
+    if path.is_file():
+        return True
+    if path.is_dir():
+        raise UserError(f"{name} is a folder: give a file in it")
+    if name == "-" or path.exists():
+        raise UserError(
+            f"{name} is a pipe, standard input or a device, and a FILE is read more than once: write it to a file first"
+        )
+    return False
+
+
 def train_and_dev(
-    task: str, train: str, dev: str | None, format: str | None, columns: Columns, seed: int
+    task: str, train: str, dev: str | None, format: str | None, columns: Columns
 ) -> tuple[TaskProtocol, list[Any], list[Any]]:
     """Return the task of the training examples, these examples, and those of dev.
 
@@ -87,9 +113,8 @@ def train_and_dev(
         task: its name.
         train: a data set's name or a file.
         dev: a data set's name, a file, or a share of the training examples such as ``0.1``. None is the same data set,
-            or a tenth of the file.
+            or a tenth of the file. The cut is always the same, so that runs with other seeds are compared on one dev.
         format, columns: of files.
-        seed: of the cut, where one is made.
 
     Raises:
         UserError: something cannot be read, or there is nothing to cut.
@@ -102,7 +127,7 @@ def train_and_dev(
         task_object = named_task(task).of_examples(examples)
         dev_examples = read_examples(task, dev, "dev", format, columns, task_object.labels)
     else:
-        whole, (examples, dev_examples) = len(examples), cut_dev(examples, share, seed)
+        whole, (examples, dev_examples) = len(examples), cut_dev(examples, share)
         note(f"{len(dev_examples):,} of {whole:,} examples are cut off for --dev; {len(examples):,} are trained on")
         task_object = named_task(task).of_examples(examples)
     for oddity in oddities(examples, dev_examples):

@@ -56,7 +56,7 @@ def finetune(
         typer.Option(
             "--dev",
             help="a data set's name, a FILE, or the share of --train to cut off, such as 0.1; by default the dev split "
-            "of the data set, or a tenth of the FILE",
+            "of the data set, or a tenth of the FILE; what is cut off is the same for every --seed",
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help=_meaning("epochs"))] = None,
@@ -84,7 +84,7 @@ def finetune(
     chosen = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     settings = dataclasses.replace(settings, **given)  # checked before anything is read
-    task_object, train_examples, dev_examples = train_and_dev(task, train, dev, format, columns, settings.seed)
+    task_object, train_examples, dev_examples = train_and_dev(task, train, dev, format, columns)
     encoder, tokenizer = _encoder(model, computes)
     settings = dataclasses.replace(settings, max_length=input_length(task, max_length, encoder))
     if len(given) < 3:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from d2lbert.commands.examples import FEW, Format
+from d2lbert.commands.examples import FEW, Format, is_readable
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.rows import json_line
 from d2lbert.data.examples import ChoiceQuestion, Pair, Question, ScoredPair
@@ -39,7 +39,7 @@ def inspect(
     Exit status 1 if there are problems. Of a table all are shown, of other formats the first.
     """
     named_task(task)
-    if not file.is_file():
+    if not is_readable(str(file)):
         raise UserError(f"no file {file}: check the path")
     description, examples = inspect_file(file, task, format, columns, not unlabelled)
     if model is not None and examples:
@@ -49,10 +49,14 @@ def inspect(
 
 
 def _count_tokens(model: str, task: str, examples: Sequence[Any]) -> dict[str, Any]:
-    """Return the spread of the inputs' lengths in tokens, and how many are longer than the task reads at once."""
+    """Return the spread of the inputs' lengths in tokens, and how many are longer than the model reads by default."""
     from d2lbert.models import tokenizer_of_name
+    from d2lbert.weights.folder import CONFIG_FILE
+    from d2lbert.weights.heads import read_trained_length
+    from d2lbert.zoo.folders import locate
 
-    tokenizer, limit = tokenizer_of_name(model), named_task(task).max_length
+    tokenizer = tokenizer_of_name(model)
+    limit = read_trained_length(locate(model) / CONFIG_FILE) or named_task(task).max_length
     if isinstance(examples[0], Pair | ScoredPair | Question | ChoiceQuestion):
         firsts, seconds = zip(*(whole_text(example).split("\n", 1) for example in examples), strict=True)
         encodings = tokenizer.encode_batch(firsts, seconds)

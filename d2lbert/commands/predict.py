@@ -15,13 +15,21 @@ import typer
 
 from d2lbert import data
 from d2lbert.commands.editions import Edition, EditionName, named_edition
-from d2lbert.commands.examples import Format, MaxLength, Model, Task, read_examples
+from d2lbert.commands.examples import Format, LengthOfTraining, Model, Task, read_examples
 from d2lbert.commands.fill_mask import FILL_MASK, fill_mask
 from d2lbert.commands.options import options_from_settings
-from d2lbert.commands.rows import check_file_to_write, json_line, note, readable_row, write_rows
+from d2lbert.commands.rows import (
+    check_file_to_write,
+    json_line,
+    note,
+    place_of_answers,
+    readable_row,
+    write_rows,
+)
 from d2lbert.data.readers.tables import Columns
 from d2lbert.errors import UserError
 from d2lbert.storage.files import write_text
+from d2lbert.tasks.base import longest_input
 from d2lbert.tasks.table import NAMED, named_task
 
 if TYPE_CHECKING:
@@ -36,18 +44,21 @@ def evaluate(
     columns: Columns,
     split: Annotated[str, typer.Option("--split", help="of a named data set")] = "dev",
     format: Format = None,
-    max_length: MaxLength = None,
+    max_length: LengthOfTraining = None,
     predictions: Annotated[
         Path | None,
         typer.Option(
-            "--predictions", help="file for the answers; by default in the model's folder, or here for a name"
+            "--predictions",
+            help="file for the answers, new or with answers to the same examples; by default predictions-DATA.jsonl in "
+            "the model's folder, or here for a name",
         ),
     ] = None,
     edition: EditionName = "torch",
 ) -> None:
     """Score a fine-tuned model; the last line printed is one JSON object of metrics.
 
-    Then the answer to every example is written to a file, one JSON object a line.
+    Then the answer to every example is written to a file, one JSON object a line. The same command writes it anew;
+    beside answers to other examples it gets a number.
     """
     named_task(task)
     computes = named_edition(edition)
@@ -58,12 +69,13 @@ def evaluate(
     trained, tokenizer = computes.load_trained(task, model)
     task_object, length = task_of(task, trained), input_length(task, max_length, trained)
     examples = read_examples(task, data_set, split, format, columns, task_object.labels)
-    scores, predicted = computes.evaluate(trained, task_object, tokenizer, examples, length)
     name = f"{data_set}-{split}" if data_set in data.names() else Path(data_set).name
-    print(json_line({**scores, "examples": len(examples)}))
     # The folder of a model that is known by its name is not the user's to write into.
     default = (local_folder(model) or Path()) / f"predictions-{name}.jsonl"
-    _write_predictions(predictions, default, examples, predicted)
+    file = place_of_answers(predictions, default, examples)
+    scores, predicted = computes.evaluate(trained, task_object, tokenizer, examples, length)
+    print(json_line({**scores, "examples": len(examples)}))
+    _write_predictions(file, predictions is not None, examples, predicted)
 
 
 @options_from_settings({})
@@ -88,7 +100,7 @@ def predict(
         Path | None, typer.Option("--out", help="new file for the answers: NAME.jsonl or NAME.csv; otherwise printed")
     ] = None,
     format: Format = None,
-    max_length: MaxLength = None,
+    max_length: LengthOfTraining = None,
     edition: EditionName = "torch",
 ) -> None:
     """Answer for texts, in their order: one JSON object a text is printed, or all are written to --out.
@@ -184,28 +196,28 @@ def task_of(task: str, trained: Any) -> TaskProtocol:
 
 
 def input_length(task: str, requested: int | None, model: Any) -> int:
-    """Return the longest input in tokens: as requested, or else the task's default, as far as the model allows.
+    """Return the longest input in tokens: as requested, or that of the model's training, or else the task's default.
 
     Raises:
         UserError: the model does not take so many.
     """
     positions = int(model.config.max_position_embeddings)
     if requested is None:
-        return min(named_task(task).max_length, positions)
+        return longest_input(model, named_task(task).max_length)
     if not 3 <= requested <= positions:
         raise UserError(f"--max-length is {requested}: this model takes 3 to {positions} tokens")
     return requested
 
 
-def _write_predictions(path: Path | None, default: Path, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
-    """Write each example with its prediction; if the default path cannot be written, only warn."""
+def _write_predictions(path: Path, chosen: bool, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
+    """Write each example with its prediction; if a path that the user has not chosen cannot be written, only warn."""
     rows = [
         json_line({"example": dataclasses.asdict(example), **prediction})
         for example, prediction in zip(examples, predictions, strict=True)
     ]
     try:
-        write_text(path or default, "\n".join(rows) + "\n")
+        write_text(path, "\n".join(rows) + "\n")
     except UserError as error:
-        if path is not None:
+        if chosen:
             raise
         warnings.warn(f"no file of predictions ({error}); --predictions names another place", stacklevel=2)

@@ -61,6 +61,51 @@ def check_file_to_write(path: Path) -> None:
     writable_folder(path.parent)
 
 
+def place_of_answers(chosen: Path | None, default: Path, examples: Sequence[Any]) -> Path:
+    """Return the file for the answers to labelled examples. Nothing is overwritten but answers to the same examples.
+
+    So a command may be given twice, and two files of examples with one name do not share their answers.
+
+    Args:
+        chosen: by the user; None for the default.
+        default: where a file of it has something else, a number is added to its name.
+
+    Raises:
+        UserError: what the user chose has something else.
+    """
+    if chosen is not None:
+        if chosen.exists() and not _holds_answers(chosen, examples):
+            raise UserError(
+                f"--predictions {chosen} exists, and not with answers to these examples: choose a new file, so that "
+                "nothing is overwritten"
+            )
+        return chosen
+    path, number = default, 1
+    while path.exists() and not _holds_answers(path, examples):
+        number += 1
+        path = default.with_name(f"{default.stem}-{number}{default.suffix}")
+    if path != default:
+        note(f"{default} is not of these examples: the answers go to {path}")
+    return path
+
+
+def _holds_answers(path: Path, examples: Sequence[Any]) -> bool:
+    """Whether a file has a line with an answer for each of these examples, and nothing else."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            answered = (json.loads(line)["example"] for line in lines)
+            return all(one == _as_read(example) for one, example in zip(answered, examples, strict=True))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not readable, or none of ours
+        return False
+
+
+def _as_read(example: Any) -> Any:
+    """Return the fields of an example as they come back from JSON."""
+    return json.loads(json_line(dataclasses.asdict(example)))
+
+
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows as JSON lines or CSV, by the path's ending; whole or not at all.
 

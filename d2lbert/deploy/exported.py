@@ -18,6 +18,7 @@ from d2lbert.text import Tokenizer
 from d2lbert.torch.heads import BertWithHead, head_class
 from d2lbert.torch.relatives import encoder_class
 from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE
+from d2lbert.weights.heads import read_null_threshold, read_trained_length
 from d2lbert.zoo.folders import locate
 
 
@@ -52,6 +53,7 @@ class ExportedModel(nn.Module):
         self.config = config
         self.labels = tuple(labels)
         self.null_threshold: float | None = None
+        self.trained_length: int | None = None
         outputs = self.session.get_outputs()[0].shape[-1]
         if outputs != len(labels):
             raise UserError(f"{path} has {outputs} outputs, but its config.json names {len(labels)}: export it again")
@@ -76,7 +78,7 @@ class ExportedModel(nn.Module):
         head = head or head_class(path)
         config = encoder_class(str(content.get("model_type", "bert"))).config_class.from_json(path)
         model = cls(Path(folder) / ONNX_FILE, config, head.read_labels(path, {}), threads)
-        model.null_threshold = content.get("null_threshold")
+        model.null_threshold, model.trained_length = read_null_threshold(path), read_trained_length(path)
         return model
 
     def forward(self, rows: Rows[Tensor]) -> Tensor:

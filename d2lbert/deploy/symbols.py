@@ -34,9 +34,10 @@ from d2lbert.mxnet.blocks import Block
 from d2lbert.mxnet.heads import BertWithHead, head_class
 from d2lbert.outputs import Rows
 from d2lbert.storage.claims import claimed, publish
-from d2lbert.storage.files import read_json
+from d2lbert.tasks.base import longest_input
 from d2lbert.text import Tokenizer
 from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE, write_json
+from d2lbert.weights.heads import read_null_threshold, read_trained_length
 from d2lbert.zoo.folders import locate
 
 # d2lbert.mxnet, imported above, has made NumPy ready for it.
@@ -232,10 +233,9 @@ class SymbolModel(Block):
         super().__init__()
         path = Path(folder) / CONFIG_FILE
         head = head or head_class(path)
-        content = read_json(path)
         self.config = BertModel.config_class.from_json(path)
         self.labels = tuple(head.read_labels(path, {}))
-        self.null_threshold: float | None = content.get("null_threshold")
+        self.null_threshold, self.trained_length = read_null_threshold(path), read_trained_length(path)
         self.graph = load_symbol(folder)
 
     def forward(self, rows: Rows[Tensor]) -> Tensor:
@@ -299,7 +299,7 @@ def export_symbol(
         out: the new folder. Beside the graph are ``config.json`` and the files of the tokenizer.
         format: one of :data:`~d2lbert.deploy.formats.MXNET_FORMATS`.
         texts: calibrate ``mxnet-int8``: some hundred of those that the model will read. They must be training texts, if
-            the score of the result is to mean anything.
+            the score of the result is to mean anything. They are cut as the model cuts what it reads.
         calibration, per_channel: of :func:`quantize`.
 
     Returns:
@@ -318,8 +318,7 @@ def export_symbol(
     tokenizer = tokenizer_of(path, model.config)
     recorded = record(model)
     if format == "mxnet-int8":
-        longest = min(128, model.config.max_position_embeddings)
-        recorded = quantize(recorded, inputs_of(texts, tokenizer, longest), calibration, per_channel)
+        recorded = quantize(recorded, inputs_of(texts, tokenizer, longest_input(model)), calibration, per_channel)
 
     def write(folder: Path) -> None:
         recorded.save(folder)

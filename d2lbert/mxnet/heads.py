@@ -56,8 +56,9 @@ class BertWithHead(HeadInFolder, Block):
         A folder of low-rank adapters is loaded with its encoder, and the adapters are merged into it.
 
         Raises:
-            UserError: ``config.json`` names another head or has damaged label names or a damaged threshold, or the
-                weights have no head, do not fit, or are those of a relative of BERT, which this edition does not have.
+            UserError: ``config.json`` names another head or has damaged label names, a damaged threshold or length, or
+                the weights have no head, do not fit, or are those of a relative of BERT, which this edition does not
+                have.
         """
         from d2lbert.weights.adapters import is_adapter_folder
         from d2lbert.weights.folder import CONFIG_FILE
@@ -65,7 +66,7 @@ class BertWithHead(HeadInFolder, Block):
 
         path = locate(folder)
         model = cls._with_adapters(path) if is_adapter_folder(path) else cls._whole(path)
-        model._read_more_fields(path / CONFIG_FILE)
+        model.read_fields(path / CONFIG_FILE)
         return model
 
     @classmethod
@@ -181,7 +182,8 @@ class BertForQuestionAnswering(_BertWithTokenHead):
     def _more_fields(self) -> dict[str, object]:
         return {"null_threshold": self.null_threshold}
 
-    def _read_more_fields(self, path: Path) -> None:
+    def read_fields(self, path: Path) -> None:
+        super().read_fields(path)
         self.null_threshold = read_null_threshold(path)
 
 

@@ -95,6 +95,18 @@ class Task(Protocol):
         return {}
 
 
+def longest_input(model: Any, otherwise: int = 128) -> int:
+    """Return how many tokens of an input a model reads where the user names no number.
+
+    Args:
+        model: a head. It reads as many as in its training, and never more than it has positions.
+        otherwise: of a model of which that is not known.
+    """
+    length = getattr(model, "trained_length", None) or otherwise
+    config = getattr(model, "config", None)
+    return length if config is None else min(length, int(config.max_position_embeddings))
+
+
 def encode_texts(
     tokenizer: Tokenizer,
     firsts: Sequence[str],

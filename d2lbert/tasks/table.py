@@ -41,7 +41,7 @@ class NamedTask:
         of_model: makes the task of a trained model from its labels and its threshold for "no answer" (or None).
         of_texts: makes examples from the texts and second texts that a user types, and from the model's labels.
         seconds: how many second texts belong to a text: 0, 1, or 2 for two or more choices of one text.
-        max_length: the longest input in tokens, unless the user says otherwise.
+        max_length: the longest input in tokens, where neither the user nor the model's training says otherwise.
     """
 
     kinds: tuple[type, ...]

@@ -58,16 +58,18 @@ class BertWithHead(HeadInFolder, nn.Module):
         A folder of low-rank adapters is loaded with its encoder, and the adapters are merged into it.
 
         Raises:
-            UserError: ``config.json`` names another head or has damaged label names or a damaged threshold, or the
-                weights have no head or do not fit.
+            UserError: ``config.json`` names another head or has damaged label names, a damaged threshold or length, or
+                the weights have no head or do not fit.
         """
         from d2lbert.weights.adapters import is_adapter_folder
         from d2lbert.weights.folder import CONFIG_FILE
         from d2lbert.zoo.folders import locate
 
         path = locate(folder)
-        model = cls._with_adapters(path) if is_adapter_folder(path) else cls._whole(path)
-        model._read_more_fields(path / CONFIG_FILE)
+        if is_adapter_folder(path):
+            return cls._with_adapters(path)
+        model = cls._whole(path)
+        model.read_fields(path / CONFIG_FILE)
         return model.eval()
 
     @classmethod
@@ -198,7 +200,8 @@ class BertForQuestionAnswering(_BertWithTokenHead):
     def _more_fields(self) -> dict[str, object]:
         return {"null_threshold": self.null_threshold}
 
-    def _read_more_fields(self, path: Path) -> None:
+    def read_fields(self, path: Path) -> None:
+        super().read_fields(path)
         self.null_threshold = read_null_threshold(path)
 
 

@@ -46,25 +46,35 @@ def by_input(inputs: Sequence[Input], outputs: Sequence[np.ndarray]) -> list[np.
     return logits
 
 
-def inputs_to_predict(task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int) -> list[Input]:
+def inputs_to_predict(
+    model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int | None
+) -> list[Input]:
     """Return what the model reads of examples that are not trained on.
+
+    Args:
+        max_length: the most tokens of an input; None for as many as in the model's training, or 128 where that is not
+            known.
 
     Raises:
         UserError: an example is a bare text.
     """
     check_examples(examples)
+    if max_length is None:
+        max_length = getattr(model, "trained_length", None) or 128
     return task.inputs(examples, tokenizer, max_length)
 
 
-def inputs_to_score(task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int) -> list[Input]:
-    """Return what the model reads of examples whose labels it is compared with.
+def inputs_to_score(
+    model: Any, task: Task, tokenizer: Tokenizer, examples: Sequence[Any], max_length: int | None
+) -> list[Input]:
+    """Return what the model reads of examples whose labels it is compared with; arguments as above.
 
     Raises:
         UserError: there are no examples, or one is a bare text.
     """
     if not examples:
         raise UserError("no examples to score: give at least one")
-    return inputs_to_predict(task, tokenizer, examples, max_length)
+    return inputs_to_predict(model, task, tokenizer, examples, max_length)
 
 
 def token_positions(batch: Batch) -> np.ndarray:

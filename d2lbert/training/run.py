@@ -213,6 +213,11 @@ class BaseRun(ABC):
         if self.history.best is record:
             self.best_weights = self.weights()
 
+    def settle(self, model: Any) -> None:
+        """Store in the trained model what its folder keeps besides weights: the length, and what the task has found."""
+        model.trained_length = self.settings.max_length
+        self.task.settle(model, self.history.best)
+
     def counters(self) -> dict[str, Any]:
         """Return what changes besides weights and moments, as plain values."""
         return {

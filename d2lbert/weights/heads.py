@@ -28,12 +28,15 @@ class HeadInFolder(ABC):
         uses_pooler: whether the head reads the pooled vector of a text.
         bert: the encoder.
         labels: the names of the C outputs, in the order of the logits.
+        trained_length: the longest input of its training in tokens, kept in ``config.json``; None where it is unknown.
+            Where a user names no length, no more is read.
     """
 
     layer_name: ClassVar[str] = "classifier"
     uses_pooler: ClassVar[bool] = True
     bert: Any
     labels: tuple[str, ...]
+    trained_length: int | None = None
 
     @property
     def config(self) -> BertConfig:
@@ -54,7 +57,9 @@ class HeadInFolder(ABC):
 
     def config_fields(self) -> dict[str, Any]:
         """Return the fields of ``config.json`` besides the encoder's sizes."""
-        return {**head_fields(self.config.architecture, type(self).__name__, self.labels), **self._more_fields()}
+        length = {} if self.trained_length is None else {"trained_length": self.trained_length}
+        fields = head_fields(self.config.architecture, type(self).__name__, self.labels)
+        return {**fields, **length, **self._more_fields()}
 
     @classmethod
     def read_labels(cls, path: Path, tensors: Mapping[str, np.ndarray]) -> list[str]:
@@ -73,16 +78,16 @@ class HeadInFolder(ABC):
         return {name: array for name, array in self.bert.tensors().items() if name.startswith("pooler.")}
 
     def _more_fields(self) -> dict[str, object]:
-        """Return more fields of ``config.json``, besides the label names."""
+        """Return more fields of ``config.json``, besides the label names and the length."""
         return {}
 
-    def _read_more_fields(self, path: Path) -> None:
-        """Take over the fields of a ``config.json`` that :meth:`_more_fields` writes, where the model needs them.
+    def read_fields(self, path: Path) -> None:
+        """Take over the fields of a ``config.json`` that :meth:`config_fields` writes and building the model did not.
 
         Raises:
             UserError: one is damaged.
         """
-        return None
+        self.trained_length = read_trained_length(path)
 
 
 def head_of(architecture: str) -> str:
@@ -183,6 +188,18 @@ def read_null_threshold(path: Path) -> float | None:
     if not isinstance(threshold, float | int | None):
         raise UserError(f"{path}: null_threshold is {threshold!r}; give a number, or null for none")
     return threshold
+
+
+def read_trained_length(path: Path) -> int | None:
+    """Return the longest input of a model's training in a ``config.json``, in tokens; None where it has none.
+
+    Raises:
+        UserError: it is not a number of tokens that an input can have.
+    """
+    length = _content(path).get("trained_length")
+    if length is not None and (type(length) is not int or length < 3):
+        raise UserError(f"{path}: trained_length is {length!r}; give a number of tokens, 3 or more, or leave it out")
+    return length
 
 
 def head_fields(encoder: str, head: str, labels: Sequence[str]) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def test_base_data_scores_and_limits_are_told(monkeypatch: pytest.MonkeyPatch) -
     for part in (
         "# films\n", "`negative`, `positive`", "`minilm`, wang2020minilm", "Licence: Apache-2.0.", "`sst2`: sentence",
         "Licence: not stated. Source: https://nlp.stanford.edu", "6,000 training examples; 400 of dev",
-        "| accuracy | 0.9000 |", "Epoch 2 of 4, on 400 examples", "uncertain by 0.015 (one", "at most 77 tokens",
+        "| accuracy | 0.9000 |", "Epoch 2 of 4, on 400 examples", "from 0.866 to 0.926 possible", "at most 77 tokens",
+        "reads new texts so, too, unless `--max-length` says",
         "had already met SQuAD", "Accents and part of the punctuation are lost", "None is chosen yet",
     ):  # fmt: skip
         assert part in card, part
@@ -81,7 +82,22 @@ def test_many_labels_and_windows() -> None:
     card = model_card(run(labels=[f"c{number}" for number in range(40)]), "x")
     assert "`c29` and 10 more, which" in card
     assert "longer texts are read in windows" in model_card(run(task="question_answering", labels=()), "x")
-    assert "one standard error" not in model_card(run(task="tagging"), "x")
+    assert "interval" not in model_card(run(task="tagging"), "x")
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "interval"),
+    [
+        (0, 1, (0.0, 0.794)), (1, 1, (0.206, 1.0)), (0, 40, (0.0, 0.088)), (40, 40, (0.912, 1.0)),
+        (21, 29, (0.542, 0.854)), (10**6, 10**6, (0.999, 1.0)),
+    ],
+)  # fmt: skip
+def test_even_where_all_answers_are_right_the_accuracy_is_uncertain(
+    right: int, count: int, interval: tuple[float, float]
+) -> None:
+    """What scipy gives (``binomtest(...).proportion_ci(0.95, "wilson")``), rounded outwards."""
+    card = model_card(run(best={**BEST, "accuracy": right / count}, sizes=(9, count)), "x")
+    assert f"any accuracy from {interval[0]:.3f} to {interval[1]:.3f} possible" in card
 
 
 def test_the_command_trains_it_again() -> None:

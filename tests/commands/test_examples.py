@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,18 +33,18 @@ def samples_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_share_of_a_file_becomes_dev(
     tickets: str, dev: str | None, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task, train, found = train_and_dev("classification", tickets, dev, None, UNNAMED, 0)
+    task, train, found = train_and_dev("classification", tickets, dev, None, UNNAMED)
     assert task.labels == LABELS
     assert (len(train), len(found)) == (60 - count, count)
     said = f"note: {count} of 60 examples are cut off for --dev; {60 - count} are trained on\n"
     assert capsys.readouterr().err == said
-    assert train_and_dev("classification", tickets, dev, None, UNNAMED, 1)[2] != found
+    assert train_and_dev("classification", tickets, dev, None, UNNAMED)[1:] == (train, found)
 
 
 @pytest.mark.filterwarnings("ignore:.*SAMPLE")
 def test_a_data_set_has_a_dev_split(capsys: pytest.CaptureFixture[str]) -> None:
-    given = train_and_dev("classification", "sst2", "sst2", None, UNNAMED, 0)
-    assert train_and_dev("classification", "sst2", None, None, UNNAMED, 0)[1:] == given[1:]
+    given = train_and_dev("classification", "sst2", "sst2", None, UNNAMED)
+    assert train_and_dev("classification", "sst2", None, None, UNNAMED)[1:] == given[1:]
     assert "cut off" not in capsys.readouterr().err
 
 
@@ -51,16 +52,16 @@ def test_the_labels_of_dev_are_those_of_train(tickets: str, tmp_path: Path, monk
     other = tmp_path / "other.csv"
     other.write_text("text,label\na,refund\n")
     with pytest.raises(UserError, match="line 2: the label 'refund' is not one of billing, login, shipping"):
-        train_and_dev("classification", tickets, str(other), None, UNNAMED, 0)
+        train_and_dev("classification", tickets, str(other), None, UNNAMED)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "0.1").write_text("late\tbilling\n")  # a file is a file, whatever it is called
-    assert train_and_dev("classification", tickets, "0.1", None, UNNAMED, 0)[2][0].text == "late"
+    assert train_and_dev("classification", tickets, "0.1", None, UNNAMED)[2][0].text == "late"
 
 
 @pytest.mark.parametrize("share", ["0", "1", "-0.5", "nan", "7"])
 def test_a_share_that_cannot_be(tickets: str, share: str) -> None:
     with pytest.raises(UserError, match="is not between 0 and 1"):
-        train_and_dev("classification", tickets, share, None, UNNAMED, 0)
+        train_and_dev("classification", tickets, share, None, UNNAMED)
 
 
 def test_what_is_not_there(tickets: str) -> None:
@@ -68,8 +69,24 @@ def test_what_is_not_there(tickets: str) -> None:
         read_examples("classification", "nowhere/x.csv", "dev", None, UNNAMED, None)
     with pytest.raises(UserError, match="unknown data set 'sst3': did you mean sst2"):
         read_examples("classification", "sst3", "dev", None, UNNAMED, None)
+    with pytest.raises(UserError, match=r"is a folder: give a file in it"):
+        read_examples("classification", str(Path(tickets).parent), "dev", None, UNNAMED, None)
     unlabelled = read_examples("classification", tickets, "dev", None, UNNAMED, None, labelled=False)
     assert {one.label for one in unlabelled} == {None}
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin", "/dev/null"])
+def test_a_pipe_is_refused_for_what_it_is(name: str) -> None:
+    reading, writing = os.pipe()
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        with pytest.raises(UserError, match="^" + name + " is a pipe, standard input or a device, and a FILE is read"):
+            read_examples("classification", name, "dev", "csv", UNNAMED, None)
+    finally:
+        os.dup2(before, 0)
+        for one in (reading, writing, before):
+            os.close(one)
 
 
 @pytest.mark.filterwarnings("ignore:.*SAMPLE")

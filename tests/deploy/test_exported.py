@@ -73,13 +73,18 @@ def test_what_does_not_fit_is_one_line(exported: Path, tmp_path: Path) -> None:
         ExportedModel.from_folder(tmp_path / "labels")
 
 
-def test_the_threshold_for_no_answer_is_kept(folder: Path, tmp_path: Path) -> None:
+def test_the_threshold_for_no_answer_and_the_length_of_training_are_kept(folder: Path, tmp_path: Path) -> None:
     from d2lbert.torch.heads import BertForQuestionAnswering
 
     model, tokenizer = load_trained(str(folder))
     answers = BertForQuestionAnswering(model.bert)
-    answers.null_threshold = 1.5
+    answers.null_threshold, answers.trained_length = 1.5, 40
     answers.save_pretrained(tmp_path / "answers")
     tokenizer.save_pretrained(tmp_path / "answers")
     export(str(tmp_path / "answers"), tmp_path / "out")
-    assert ExportedModel.from_folder(tmp_path / "out").null_threshold == 1.5
+    exported = ExportedModel.from_folder(tmp_path / "out")
+    assert (exported.null_threshold, exported.trained_length) == (1.5, 40)
+    config = tmp_path / "out" / "config.json"
+    config.write_text(config.read_text().replace('"null_threshold": 1.5', '"null_threshold": "low"'))
+    with pytest.raises(UserError, match="null_threshold is 'low'; give a number"):
+        ExportedModel.from_folder(tmp_path / "out")

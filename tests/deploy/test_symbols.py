@@ -157,6 +157,20 @@ def test_a_folder_has_what_a_reader_needs(folder: Path, tmp_path: Path) -> None:
     assert json.loads((file.parent / "config.json").read_text()) == json.loads((folder / "config.json").read_text())
 
 
+def test_a_graph_keeps_the_length_of_training_and_is_calibrated_with_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = symbols.head_class(folder / "config.json").from_pretrained(folder)
+    model.trained_length = 9
+    model.save_pretrained(tmp_path / "model")
+    tokenizer_of(folder, model.config).save_pretrained(tmp_path / "model")
+    lengths = []
+    real = symbols.inputs_of
+    monkeypatch.setattr(symbols, "inputs_of", lambda *given: lengths.append(given[2]) or real(*given))
+    export_symbol(str(tmp_path / "model"), tmp_path / "out", "mxnet-int8", TEXTS)
+    assert (SymbolModel(tmp_path / "out").trained_length, lengths) == (9, [9])
+
+
 def test_gluon_reads_what_it_would_have_written_itself(folder: Path, tmp_path: Path) -> None:
     model = symbols.head_class(folder / "config.json").from_pretrained(folder)
     graph = symbols.PaddedTexts(model)

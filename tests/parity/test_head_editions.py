@@ -98,6 +98,7 @@ def test_folders_go_both_ways(name: str, tmp_path: Path) -> None:
     batch = _batch(pack)
     if name == "BertForQuestionAnswering":
         one.null_threshold = two.null_threshold = 1.5
+    one.trained_length = two.trained_length = 40
     one.save_pretrained(tmp_path / "torch")
     two.save_pretrained(tmp_path / "mxnet")
     for file in ("model.safetensors", "config.json"):
@@ -106,6 +107,7 @@ def test_folders_go_both_ways(name: str, tmp_path: Path) -> None:
     assert type(back).__name__ == name
     assert back.labels == NAMES[name]
     assert getattr(back, "null_threshold", None) == getattr(one, "null_threshold", None)
+    assert back.trained_length == 40
     with torch.no_grad():
         expected = one(torch_rows(batch)).numpy()
     assert np.abs(expected - back(to_tensors(batch)).asnumpy()).max() < 1e-5

@@ -31,7 +31,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     rows = [f"{text},{label}" for text, label in (("good", "yes"), ("bad", "no"), ("fine", "yes"), ("poor", "no"))]
     (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    result = run(*finetune_command("d2lbert-tiny", folder / "train.csv", folder / "out", "--epochs", "1"))
+    few = ("--epochs", "1", "--max-length", "40")
+    result = run(*finetune_command("d2lbert-tiny", folder / "train.csv", folder / "out", *few))
     assert result.returncode == 0, result.stderr
     return folder / "out"
 
@@ -54,6 +55,8 @@ def test_a_trained_folder_answers_in_transformers(trained: Path, tmp_path: Path,
         torch.testing.assert_close(ours, logits, atol=1e-5, rtol=0)
     answers = pipeline("text-classification", model=str(folder))(LONG, truncation=True)  # cut at 512 tokens
     assert answers[0]["label"] in ("yes", "no")
+    theirs.save_pretrained(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["trained_length"] == 40
 
 
 def test_the_card_of_a_trained_folder_is_the_hubs(trained: Path) -> None:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from d2lbert import UserError
-from d2lbert.tasks.base import encode_texts, label_indices, softmax
+from d2lbert.tasks.base import encode_texts, label_indices, longest_input, softmax
 from d2lbert.text import WordPiece
 
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film", "plot"])
+
+
+@pytest.mark.parametrize(
+    ("trained", "positions", "longest"), [(None, 512, 384), (256, 512, 256), (256, 64, 64), (None, 64, 64)]
+)
+def test_a_model_reads_as_much_as_in_its_training(trained: int | None, positions: int, longest: int) -> None:
+    model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=positions), trained_length=trained)
+    assert longest_input(model, 384) == longest
+
+
+def test_of_any_other_model_128_tokens_are_read() -> None:
+    assert longest_input(SimpleNamespace()) == 128
 
 
 def test_texts_and_pairs_are_encoded() -> None:

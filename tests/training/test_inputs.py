@@ -81,14 +81,28 @@ def test_outputs_of_texts_go_to_their_inputs() -> None:
 def test_examples_become_inputs_or_are_refused() -> None:
     task = Classification(["negative", "positive"])
     examples = [Sentence("good film"), Sentence("bad", "negative")]
+    model = SimpleNamespace()
     for make in (inputs_to_predict, inputs_to_score):
-        inputs = make(task, TOKENIZER, examples, 8)
+        inputs = make(model, task, TOKENIZER, examples, 8)
         assert [(item.example, item.target) for item in inputs] == [(0, None), (1, 0)]
         with pytest.raises(UserError, match="'good' is a str, not an example"):
-            make(task, TOKENIZER, ["good"], 8)
-    assert inputs_to_predict(task, TOKENIZER, [], 8) == []
+            make(model, task, TOKENIZER, ["good"], 8)
+    assert inputs_to_predict(model, task, TOKENIZER, [], 8) == []
     with pytest.raises(UserError, match="no examples to score: give at least one"):
-        inputs_to_score(task, TOKENIZER, [], 8)
+        inputs_to_score(model, task, TOKENIZER, [], 8)
+
+
+@pytest.mark.filterwarnings("ignore:.*texts cut after")
+def test_a_model_reads_as_many_tokens_as_in_its_training() -> None:
+    task, examples = Classification(["negative", "positive"]), [Sentence("good " * 300, "positive")]
+    for model, asked, length in (
+        (SimpleNamespace(), None, 128),
+        (SimpleNamespace(trained_length=200), None, 200),
+        (SimpleNamespace(trained_length=200), 20, 20),
+    ):
+        for make in (inputs_to_predict, inputs_to_score):
+            (item,) = make(model, task, TOKENIZER, examples, asked)
+            assert len(item.encodings[0]) == length
 
 
 def test_the_longest_of_all_texts_counts_and_as_many_as_positions_are_fine() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from d2lbert.weights.heads import (
     named_head,
     read_label_names,
     read_null_threshold,
+    read_trained_length,
 )
 
 
@@ -107,6 +109,15 @@ def test_thresholds(tmp_path: Path) -> None:
     assert read_null_threshold(_config(tmp_path, null_threshold=-2.5)) == -2.5
     with pytest.raises(UserError, match="null_threshold is 'high'; give a number, or null"):
         read_null_threshold(_config(tmp_path, null_threshold="high"))
+
+
+@pytest.mark.parametrize("damaged", ["256", 2, 256.0, True, [256]])
+def test_the_length_of_training(damaged: object, tmp_path: Path) -> None:
+    assert read_trained_length(_config(tmp_path)) is None
+    assert read_trained_length(_config(tmp_path, trained_length=None)) is None
+    assert read_trained_length(_config(tmp_path, trained_length=256)) == 256
+    with pytest.raises(UserError, match=re.escape(f"trained_length is {damaged!r}; give a number of tokens, 3 or mo")):
+        read_trained_length(_config(tmp_path, trained_length=damaged))
 
 
 class BertForTokenClassification(HeadInFolder):

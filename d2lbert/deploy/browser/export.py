@@ -23,6 +23,7 @@ from d2lbert.deploy.quantize import quantize
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.storage.claims import claimed, publish
 from d2lbert.storage.files import sha256_of
+from d2lbert.tasks.base import longest_input
 from d2lbert.tasks.table import NAMED
 from d2lbert.text import WordPiece
 from d2lbert.text.encoding import SPECIAL_TOKENS
@@ -147,7 +148,7 @@ def _task(name: str, model: BertWithHead) -> dict[str, Any]:
     kind = type(model).__name__
     if kind not in _TASKS:
         raise UserError(f"{name} is a {kind}, which the browser does not have: choose {', '.join(_TASKS.values())}")
-    longest = min(NAMED[_TASKS[kind]].max_length, int(model.config.max_position_embeddings))
+    longest = longest_input(model, NAMED[_TASKS[kind]].max_length)
     task = {"task": _TASKS[kind], "labels": list(model.labels), "longest": longest}
     return {**task, "null_threshold": getattr(model, "null_threshold", None)}
 

@@ -16,7 +16,7 @@ from d2lbert.data.batching import Batch
 from d2lbert.deploy.exported import ExportedModel, load_trained
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.models import get_model, tokenizer_of
-from d2lbert.tasks.base import Input, Task
+from d2lbert.tasks.base import Input, Task, longest_input
 from d2lbert.tasks.table import NamedTask, named_task
 from d2lbert.text import Tokenizer
 from d2lbert.torch.adapters import load_adapters
@@ -167,8 +167,7 @@ class Models:
         _check_seconds(name, named, seconds)
         examples = named.of_texts([text], seconds, served.head.labels)
         task = named.of_model(served.head.labels, getattr(served.head, "null_threshold", None))
-        positions = served.head.config.max_position_embeddings
-        length = min(named.max_length, positions)
+        length = longest_input(served.head, named.max_length)
         with warnings.catch_warnings(record=True) as told:  # a task warns where it cuts a text
             warnings.simplefilter("always")
             inputs = task.inputs(examples, served.tokenizer, length)

@@ -87,7 +87,7 @@ def fine_tune(
             run.finish_epoch({**record, **scores})
             run.save()
     run.load_weights(run.best_weights)
-    task.settle(model, run.history.best)
+    run.settle(model)
     return run.history
 
 

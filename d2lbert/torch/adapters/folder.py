@@ -92,6 +92,7 @@ def load_adapters(head_class: type[Head], folder: str | Path) -> Head:
         adapted.down.data = torch.from_numpy(content.tensors[f"{theirs}.lora_A.weight"])
         adapted.up.data = torch.from_numpy(content.tensors[f"{theirs}.lora_B.weight"])
         encoder.set_submodule(names[layer], adapted)
+    model.read_fields(path / CONFIG_FILE)
     return model.eval()
 
 

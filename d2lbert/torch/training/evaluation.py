@@ -85,7 +85,7 @@ def evaluate(
     task: Task,
     tokenizer: Tokenizer,
     examples: Sequence[Any],
-    max_length: int = 128,
+    max_length: int | None = None,
     device: torch.device | str | None = None,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return the scores of a model on labelled examples, and its prediction for each.
@@ -93,13 +93,14 @@ def evaluate(
     Args:
         model: a head for the task.
         examples: with labels, of the type that the task takes.
-        max_length: the most tokens of an input; the task cuts longer texts, or splits them into windows.
+        max_length: the most tokens of an input; the task cuts longer texts, or splits them into windows. By default
+            as many as in the model's training, where that is known, else 128.
         device: where to compute; by default where the model is. The model is moved there.
 
     Raises:
         UserError: there are no examples, one is a bare text or has no label, or a text is longer than the model takes.
     """
-    inputs = inputs_to_score(task, tokenizer, examples, max_length)
+    inputs = inputs_to_score(model, task, tokenizer, examples, max_length)
     outputs = compute_outputs(model, inputs, tokenizer, device)
     return task.score(examples, inputs, outputs), task.predictions(examples, inputs, outputs)
 
@@ -109,7 +110,7 @@ def predict(
     task: Task,
     tokenizer: Tokenizer,
     examples: Sequence[Any],
-    max_length: int = 128,
+    max_length: int | None = None,
     device: torch.device | str | None = None,
 ) -> list[dict[str, Any]]:
     """Return the model's prediction for each example, ready for JSON. Labels are not needed.
@@ -119,5 +120,5 @@ def predict(
     Raises:
         UserError: an example is a bare text, or a text is longer than the model takes.
     """
-    inputs = inputs_to_predict(task, tokenizer, examples, max_length)
+    inputs = inputs_to_predict(model, task, tokenizer, examples, max_length)
     return task.predictions(examples, inputs, compute_outputs(model, inputs, tokenizer, device))

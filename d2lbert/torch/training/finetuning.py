@@ -92,7 +92,7 @@ def fine_tune(
             run.finish_epoch({**record, **scores})
             run.save()
     model.load_state_dict(run.best_weights)
-    task.settle(model, run.history.best)
+    run.settle(model)
     model.eval()
     return run.history
 

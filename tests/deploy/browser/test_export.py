@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,14 @@ def test_a_whole_model_is_a_graph_of_its_own(folder: Path, tmp_path: Path) -> No
     }
     kinds = {one.data_type for one in onnx.load(tmp_path / "own" / "model.onnx").graph.initializer}
     assert onnx.TensorProto.INT8 in kinds
+
+
+def test_a_page_reads_as_far_as_in_training(folders: dict[str, str], tmp_path: Path) -> None:
+    shutil.copytree(folders["mood"], tmp_path / "mood")
+    config = json.loads((tmp_path / "mood" / "config.json").read_text())
+    (tmp_path / "mood" / "config.json").write_text(json.dumps({**config, "trained_length": 200}))
+    export_for_browser({"mood": str(tmp_path / "mood")}, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "browser.json").read_text())["tasks"]["mood"]["longest"] == 200
 
 
 def test_a_mistake_is_one_line(folders: dict[str, str], folder: Path, shared: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from d2lbert import UserError
 from d2lbert.commands.editions import named_edition
 from d2lbert.deploy.server.models import Models, predict
+from d2lbert.tasks.base import longest_input
 from d2lbert.tasks.table import named_task
 from d2lbert.torch.adapters.shared import SharedLinear
 from d2lbert.torch.compression import prune_encoder
@@ -37,7 +38,7 @@ def offline(folders: dict[str, str], name: str, task: str, content: dict[str, An
     seconds = content.get("choices", [content[key] for key in ("pair", "question") if key in content])
     examples = named.of_texts([content.get("text", content.get("context"))], seconds, model.labels)
     kind = named.of_model(model.labels, getattr(model, "null_threshold", None))
-    return predict_offline(model, kind, tokenizer, examples, named.max_length)[0]
+    return predict_offline(model, kind, tokenizer, examples, longest_input(model, named.max_length))[0]
 
 
 def assert_close(found: Any, right: Any) -> None:
@@ -131,6 +132,17 @@ def test_a_text_that_is_cut_is_answered_with_a_warning(models: Models) -> None:
     assert "warning" not in predict([models.prepare(whole)])[0]
     answer = predict([models.prepare(cut)])[0]
     assert answer["warning"] == "the text was cut after 128 tokens; what follows was not read"
+
+
+def test_a_text_is_read_as_far_as_in_training(folders: dict[str, str], tmp_path: Path) -> None:
+    for name in ("mood", "names"):  # adapters that share their encoder
+        shutil.copytree(folders[name], tmp_path / name)
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        (tmp_path / name / "config.json").write_text(json.dumps({**config, "trained_length": 200}))
+    models = Models({name: str(tmp_path / name) for name in ("mood", "names")})
+    whole, cut = ({"text": "word " * count, "model": "mood"} for count in (198, 199))
+    assert "warning" not in predict([models.prepare(whole)])[0]
+    assert "cut after 200 tokens" in predict([models.prepare(cut)])[0]["warning"]
 
 
 def test_one_model_needs_no_name(folders: dict[str, str]) -> None:

@@ -48,6 +48,18 @@ def _examples(count: int = 40) -> list[Sentence]:
 EXAMPLES = _examples()
 
 
+@pytest.mark.filterwarnings("ignore:.*texts cut after")
+def test_what_is_trained_on_few_tokens_reads_as_few() -> None:
+    model = _model()
+    settings = Training(epochs=1, batch_size=8, learning_rate=3e-3, max_length=5)
+    fine_tune(model, TASK, TOKENIZER, EXAMPLES, EXAMPLES, settings, progress=False)
+    assert model.trained_length == 5
+    rest = [[Sentence(f"the film a {last}", "positive")] for last in ("good good", "bad bad")]
+    for length, same in (((), True), ((16,), False)):
+        one, two = (evaluate(model, TASK, TOKENIZER, example, *length)[1] for example in rest)
+        assert (one == two) == same
+
+
 def _model(dropout: float = 0.2) -> BertForSequenceClassification:
     mxnet.random.seed(5)
     config = BertConfig(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_for_people(tickets: Path) -> None:
         f"  {tickets}, line 4: the text is empty; fill it in or remove the line",
         f"  {tickets}, line 5: the label is empty; fill it in or remove the line",
     ]
+
+
+def test_a_trained_model_reads_as_far_as_in_its_training(tickets: Path, classifier: Path, tmp_path: Path) -> None:
+    shutil.copytree(classifier, tmp_path / "model")
+    config = json.loads((classifier / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "trained_length": 5}))
+    result = run("inspect", tickets, *COLUMNS, "--model", tmp_path / "model")
+    assert "longer than 5 tokens: 1 (give a larger --max-length)" in result.stdout
 
 
 def test_for_programs(tickets: Path) -> None:

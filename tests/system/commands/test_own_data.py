@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from cli_support import complaint, run
 
+from d2lbert.commands import finetune
+
 LABELS = ("billing", "login", "shipping")
 TICKETS = [(f"{label} trouble number {number}", label) for number in range(20) for label in LABELS]
 NAMED = ("--text-column", "ticket", "--label-column", "TEAM")
@@ -62,6 +64,20 @@ def test_a_model_that_learned_nothing_is_warned_of(encoder: Path, tickets: Path,
         assert sum(line.startswith(f"warning: {beginning}") for line in warned) == 1, warned
     assert "is not clearly above 0.33 ± 0.06, the share of the commonest label" in warned[-1]
     json.loads(result.stdout.splitlines()[-1])
+
+
+def test_runs_with_other_seeds_are_compared_on_the_same_examples(
+    encoder: Path, tickets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = []
+    real = finetune.train_and_dev
+    monkeypatch.setattr(finetune, "train_and_dev", lambda *given: cuts.append(real(*given)) or cuts[-1])
+    for seed in ("0", "1", "7"):
+        out = ("--out", tmp_path / seed, "--seed", seed)
+        result = run("finetune", "classification", "--model", encoder, "--train", tickets, *NAMED, *FAST, *out)
+        assert result.returncode == 0, result.stderr
+    assert len(cuts) == 3
+    assert [(train, dev) for _, train, dev in cuts[1:]] == [cuts[0][1:]] * 2
 
 
 def test_a_rare_label_and_one_that_train_lacks(encoder: Path, tmp_path: Path) -> None:

@@ -44,6 +44,15 @@ def test_a_folder_comes_back(base: Path, tmp_path: Path, head: type[BertWithHead
     torch.testing.assert_close(logits(merged), logits(model), atol=1e-5, rtol=0)
 
 
+def test_what_the_folder_says_besides_weights_is_taken_over(base: Path, tmp_path: Path, adapted) -> None:
+    model = adapted(base, BertForQuestionAnswering)
+    model.null_threshold, model.trained_length = -1.5, 40
+    save_adapters(model, tmp_path / "adapters", str(base))
+    for load in (load_adapters, lambda head, folder: head.from_pretrained(folder)):
+        loaded = load(BertForQuestionAnswering, tmp_path / "adapters")
+        assert (loaded.null_threshold, loaded.trained_length) == (-1.5, 40)
+
+
 def test_no_random_number_is_drawn_for_the_encoder_of_a_folder(base: Path) -> None:
     drawn, loaded = BertModel.from_pretrained(base), BertModel.from_pretrained(base, initialize=False)
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in drawn.state_dict().items())

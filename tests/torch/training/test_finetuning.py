@@ -52,6 +52,21 @@ def _model(seed: int = 0, dropout: float = 0.1) -> BertForSequenceClassification
     return BertForSequenceClassification(BertModel(config), TASK.labels)
 
 
+@pytest.mark.filterwarnings("ignore:.*texts cut after", "ignore:A single label")
+def test_what_is_trained_on_few_tokens_reads_as_few() -> None:
+    model, settings = _model(), dataclasses.replace(QUICK, epochs=1, max_length=5)
+    assert model.trained_length is None
+    fine_tune(model, TASK, TOKENIZER, _sentences(16, 1), _sentences(8, 2), settings, progress=False)
+    assert model.trained_length == 5
+    rest = [[Sentence(f"the film a {last}", "positive")] for last in ("good good", "bad bad")]
+    for ask in (
+        lambda one, *length: evaluate(model, TASK, TOKENIZER, one, *length)[1],
+        lambda one, *length: predict(model, TASK, TOKENIZER, one, *length),
+    ):
+        assert ask(rest[0]) == ask(rest[1])
+        assert ask(rest[0], 16) != ask(rest[1], 16)
+
+
 def _run(settings: Training, dropout: float = 0.1) -> tuple[BertForSequenceClassification, list[dict[str, float]]]:
     model = _model(dropout=dropout)
     history = fine_tune(model, TASK, TOKENIZER, _sentences(160, 1), _sentences(60, 2), settings, progress=False)
