@@ -99,11 +99,15 @@ def inference(name: str, encodings: list[Any]) -> Work:
     )
 
 
-def in_eight_bits(encodings: list[Any], folder: Path) -> Work:
-    """Return the logits of MiniLM for a batch of sentences, packed, with weights of 8 bits in ONNX Runtime."""
+def classifier_of_eight_bits(folder: Path) -> tuple[BertForSequenceClassification, Path]:
+    """Return MiniLM with a new classifier, and the file of its graph for packed rows with weights of 8 bits."""
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertModel.from_pretrained("minilm"), ["negative", "positive"]).eval()
-    graph = int8_file(graph_file(model, folder, packed=True), "8 bits", reduce_range=False)
+    return model, int8_file(graph_file(model, folder, packed=True), "8 bits", reduce_range=False)
+
+
+def in_eight_bits(encodings: list[Any], model: BertForSequenceClassification, graph: Path) -> Work:
+    """Return the logits of :func:`classifier_of_eight_bits` for a batch of sentences, packed, in ONNX Runtime."""
     (inputs,) = to_calibrate(encodings)  # one batch
     texts = [(len(one.ids), 1) for one in encodings]
     head = len(texts) * 2 * model.bert.config.hidden_size * 2
@@ -239,7 +243,7 @@ def main() -> None:
         kinds: dict[str, Callable[[], Work]] = {
             "inference, base": lambda: inference("base", sentences),
             "inference, MiniLM": lambda: inference("minilm", sentences),
-            "inference, MiniLM, 8 bits": lambda: in_eight_bits(sentences, folder),
+            "inference, MiniLM, 8 bits": lambda: in_eight_bits(sentences, *classifier_of_eight_bits(folder)),
             "fine-tuning, MiniLM": lambda: finetuning(sentences),
             "pretraining, base, full rows": lambda: pretraining("base", vocab_size, full),
             "pretraining, base, pairs": lambda: pretraining("base", vocab_size, planned),

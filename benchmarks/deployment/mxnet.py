@@ -29,7 +29,7 @@ from benchmarks.timing import compare
 from d2lbert import data
 from d2lbert.data.batching import pad
 from d2lbert.deploy.formats import PARAMETERS_FILE
-from d2lbert.deploy.symbols import CALIBRATIONS, Recorded, inputs_of, load_symbol, quantize, record
+from d2lbert.deploy.symbols import CALIBRATIONS, Recorded, find_bounds, inputs_of, load_symbol, quantize, record
 from d2lbert.mxnet import heads
 from d2lbert.mxnet.runtime import to_tensors
 from d2lbert.text import WordPiece
@@ -87,9 +87,10 @@ def engines(folder: Path, tokenizer: WordPiece, texts: list[str]) -> tuple[dict[
     sizes = {REFERENCE: folder / WEIGHTS_FILE, "ONNX Runtime": graph, "ONNX Runtime int8": small}
     sizes |= {"MXNet, one graph": folder / "graph" / PARAMETERS_FILE}
     for calibration in CALIBRATIONS:
+        bounds = find_bounds(recorded, batches, calibration)
         for per_channel, scales in ((True, "a scale for each column"), (False, "a scale for each matrix")):
             name = f"MXNet int8, {calibration}, {scales}"
-            sides[name] = as_one_graph(quantize(recorded, batches, calibration, per_channel), folder / name)
+            sides[name] = as_one_graph(quantize(recorded, bounds, per_channel), folder / name)
             sizes[name] = folder / name / PARAMETERS_FILE
     return sides, {name: path.stat().st_size for name, path in sizes.items()}
 

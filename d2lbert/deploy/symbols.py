@@ -119,21 +119,15 @@ def record(model: BertWithHead) -> Recorded:
     return Recorded(symbol, {one.name: one.data() for one in graph.collect_params().values() if one.name in wanted})
 
 
-def quantize(
-    recorded: Recorded,
-    batches: Iterable[Mapping[str, np.ndarray]],
-    calibration: str = "naive",
-    per_channel: bool = True,
-) -> Recorded:
-    """Return a graph whose dense layers multiply in 8 bits; embeddings, LayerNorm, softmax and GELU stay in float32.
+def find_bounds(
+    recorded: Recorded, batches: Iterable[Mapping[str, np.ndarray]], calibration: str = "naive"
+) -> dict[str, tuple[float, float]]:
+    """Return from which to which number each input of a product is kept in 8 bits, by its name: see :func:`quantize`.
 
     Args:
         recorded: in float32.
         batches: inputs of the graph by name, to calibrate with: see :func:`inputs_of`.
         calibration: a name of :data:`CALIBRATIONS`.
-        per_channel: a scale for each column of a weight matrix. Otherwise one for the whole matrix: less exact, but a
-            smaller file, since MXNet stores whole numbers only then. A processor without VNNI adds pairs of products in
-            16 bits and cuts what does not fit, so measure on the machine that will serve.
 
     Raises:
         UserError: there is no such calibration, no batch, or this build of MXNet cannot compute in 8 bits.
@@ -141,8 +135,40 @@ def quantize(
     if calibration not in CALIBRATIONS:
         raise unknown_name("calibration", calibration, CALIBRATIONS)
     _check_build(calibration)
+    symbol, _, seen = _in_8_bits(recorded, calibration)
+    _show(symbol, recorded.parameters, batches, seen)
+    if calibration == "entropy":
+        return _thresholds(seen.hist_dict)
+    return {name: (float(low), float(high)) for name, (low, high) in seen.min_max_dict.items()}
+
+
+def quantize(recorded: Recorded, bounds: Mapping[str, tuple[float, float]], per_channel: bool = True) -> Recorded:
+    """Return a graph whose dense layers multiply in 8 bits; embeddings, LayerNorm, softmax and GELU stay in float32.
+
+    Args:
+        recorded: in float32.
+        bounds: of the same graph, from :func:`find_bounds`.
+        per_channel: a scale for each column of a weight matrix. Otherwise one for the whole matrix: less exact, but a
+            smaller file, since MXNet stores whole numbers only then. A processor without VNNI adds pairs of products in
+            16 bits and cuts what does not fit, so measure on the machine that will serve.
+
+    Raises:
+        UserError: the bounds are of another graph.
+    """
+    _, graph, seen = _in_8_bits(recorded, "naive", per_channel)
+    if set(bounds) != set(seen.include_layer):
+        raise UserError("these bounds are of another graph: find them for the one that is quantized")
+    seen.min_max_dict = dict(bounds)
+    graph, parameters, _ = quantization.calib_graph(
+        graph, recorded.parameters, {}, seen, calib_mode="customize", quantized_dtype="int8", logger=None
+    )
+    return Recorded(graph.get_backend_symbol("MKLDNN_QUANTIZE"), parameters)
+
+
+def _in_8_bits(recorded: Recorded, calibration: str, per_channel: bool = True) -> tuple[Any, Any, Any]:
+    """Return the graph in float32 as oneDNN computes it, the same in 8 bits without bounds, and what finds them."""
     symbol = recorded.symbol.get_backend_symbol("MKLDNN_QUANTIZE")  # fuses what oneDNN computes at once
-    graph, parameters, _, seen = quantization.quantize_graph(
+    graph, _, _, seen = quantization.quantize_graph(
         symbol,
         recorded.parameters,
         {},
@@ -151,13 +177,7 @@ def quantize(
         quantize_mode="smart",  # "full" takes embeddings and sums, too: a sixth of SST-2's labels then change
         quantize_granularity="channel-wise" if per_channel else "tensor-wise",
     )
-    _show(symbol, recorded.parameters, batches, seen)
-    if calibration == "entropy":
-        seen.min_max_dict = _thresholds(seen.hist_dict)
-    graph, parameters, _ = quantization.calib_graph(
-        graph, recorded.parameters, {}, seen, calib_mode="customize", quantized_dtype="int8", logger=None
-    )
-    return Recorded(graph.get_backend_symbol("MKLDNN_QUANTIZE"), parameters)
+    return symbol, graph, seen
 
 
 def _check_build(calibration: str) -> None:
@@ -300,7 +320,8 @@ def export_symbol(
         format: one of :data:`~d2lbert.deploy.formats.MXNET_FORMATS`.
         texts: calibrate ``mxnet-int8``: some hundred of those that the model will read. They must be training texts, if
             the score of the result is to mean anything. They are cut as the model cuts what it reads.
-        calibration, per_channel: of :func:`quantize`.
+        calibration: of :func:`find_bounds`.
+        per_channel: of :func:`quantize`.
 
     Returns:
         the file of the graph.
@@ -318,7 +339,8 @@ def export_symbol(
     tokenizer = tokenizer_of(path, model.config)
     recorded = record(model)
     if format == "mxnet-int8":
-        recorded = quantize(recorded, inputs_of(texts, tokenizer, longest_input(model)), calibration, per_channel)
+        bounds = find_bounds(recorded, inputs_of(texts, tokenizer, longest_input(model)), calibration)
+        recorded = quantize(recorded, bounds, per_channel)
 
     def write(folder: Path) -> None:
         recorded.save(folder)

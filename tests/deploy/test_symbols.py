@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,16 @@ from d2lbert.deploy import symbols
 from d2lbert.deploy.export import export
 from d2lbert.deploy.exported import load_trained
 from d2lbert.deploy.formats import PARAMETERS_FILE, SYMBOL_FILE
-from d2lbert.deploy.symbols import INPUTS, SymbolModel, export_symbol, inputs_of, load_symbol, quantize, record
+from d2lbert.deploy.symbols import (
+    INPUTS,
+    SymbolModel,
+    export_symbol,
+    find_bounds,
+    inputs_of,
+    load_symbol,
+    quantize,
+    record,
+)
 from d2lbert.models import tokenizer_of
 from d2lbert.mxnet.heads import HEADS, BertWithHead
 from d2lbert.mxnet.training.evaluation import compute_logits
@@ -223,12 +234,25 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[BertWithHead, 
     return twin("texts", tmp_path_factory.mktemp("model")), [random_batch(seed) for seed in range(8)]
 
 
+@pytest.fixture(scope="module")
+def exact(calibrated: Any) -> symbols.Recorded:
+    """The model as a graph in float32."""
+    return record(calibrated[0])
+
+
+@pytest.fixture(scope="module")
+def bounds_of(exact: symbols.Recorded, calibrated: Any) -> Callable[[str], dict[str, tuple[float, float]]]:
+    """The bounds of the graph by the name of the calibration; those of entropy take long, so they are found once."""
+    return functools.cache(functools.partial(find_bounds, exact, calibrated[1]))
+
+
 @pytest.mark.parametrize("calibration", ["naive", pytest.param("entropy", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("per_channel", [True, False])
-def test_eight_bits_are_close(calibrated: Any, calibration: str, per_channel: bool, tmp_path: Path) -> None:
+def test_eight_bits_are_close(
+    calibrated: Any, exact: symbols.Recorded, bounds_of: Any, calibration: str, per_channel: bool, tmp_path: Path
+) -> None:
     model, batches = calibrated
-    exact = record(model)
-    reduced = quantize(exact, batches, calibration, per_channel)
+    reduced = quantize(exact, bounds_of(calibration), per_channel)
     dense = exact.operations().count("FullyConnected")
     assert dense == 14  # six in each of two blocks, the pooler, the classifier
     assert reduced.operations().count("_sg_mkldnn_fully_connected") == dense
@@ -243,12 +267,12 @@ def test_eight_bits_are_close(calibrated: Any, calibration: str, per_channel: bo
 
 
 @pytest.mark.slow
-def test_calibration_sets_the_scale_of_inputs(calibrated: Any) -> None:
+def test_calibration_sets_the_scale_of_inputs(calibrated: Any, exact: symbols.Recorded, bounds_of: Any) -> None:
     """The bounds in the graph are the smallest and the largest number seen; entropy cuts off what is rare."""
     model, batches = calibrated
     found = {}
     for calibration in symbols.CALIBRATIONS:
-        nodes = json.loads(quantize(record(model), batches, calibration).symbol.tojson())["nodes"]
+        nodes = json.loads(quantize(exact, bounds_of(calibration)).symbol.tojson())["nodes"]
         bounds = [node["attrs"] for node in nodes if node["op"] == "_contrib_quantize_v2"]
         found[calibration] = [(float(one["min_calib_range"]), float(one["max_calib_range"])) for one in bounds]
     embedded = [model.bert.embed(rows_of(batch)).asnumpy() for batch in batches]
@@ -270,16 +294,22 @@ def test_mxnet_itself_cannot_set_bounds_of_entropy(calibrated: Any) -> None:
 def test_what_calibration_lacks_is_said(calibrated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model, batches = calibrated
     with pytest.raises(UserError, match="no batch to calibrate with: give some texts"):
-        quantize(record(model), [])
+        find_bounds(record(model), [])
     with pytest.raises(UserError, match="unknown calibration 'naiv': did you mean naive"):
-        quantize(record(model), batches, "naiv")
+        find_bounds(record(model), batches, "naiv")
     with monkeypatch.context() as patch:
         patch.setattr(symbols.quantization, "stats", None)
         with pytest.raises(UserError, match="entropy calibration needs scipy: run pip install scipy, or choose naive"):
-            quantize(record(model), batches, "entropy")
+            find_bounds(record(model), batches, "entropy")
     monkeypatch.setattr(mxnet.runtime.Features, "is_enabled", lambda self, name: name != "MKLDNN")
     with pytest.raises(UserError, match="has no oneDNN, so no int8: export to onnx-int8"):
-        quantize(record(model), batches)
+        find_bounds(record(model), batches)
+
+
+def test_bounds_of_another_graph_are_refused(bounds_of: Any, tmp_path: Path) -> None:
+    tagger = record(twin("tokens", tmp_path))
+    with pytest.raises(UserError, match="these bounds are of another graph: find them for the one"):
+        quantize(tagger, bounds_of("naive"))
 
 
 def test_a_graph_refuses_what_it_would_misread(folder: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from benchmarks.cost.roofline import (
     SENTENCES,
     WASTED,
     Work,
+    classifier_of_eight_bits,
     finetuning,
     in_eight_bits,
     inference,
@@ -29,6 +30,7 @@ from d2lbert import get_model
 from d2lbert.config import BertConfig
 from d2lbert.data.batching import pack, pad
 from d2lbert.torch.bert import BertModel
+from d2lbert.torch.heads import BertForSequenceClassification
 from d2lbert.torch.runtime import to_tensors
 
 SIZES = BertConfig(vocab_size=30522, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64)
@@ -82,17 +84,23 @@ def test_time_is_told_apart() -> None:
     assert all(seconds > 0 for seconds in parts.values())
 
 
-KINDS: dict[str, Callable[[list[Any], Path], Work]] = {
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[BertForSequenceClassification, Path]:
+    """A classifier and its graph of 8 bits, written once."""
+    return classifier_of_eight_bits(tmp_path_factory.mktemp("graph"))
+
+
+KINDS: dict[str, Callable[[list[Any], Any], Work]] = {
     "inference": lambda texts, _: inference("minilm", texts),
-    "8 bits": in_eight_bits,
+    "8 bits": lambda texts, small: in_eight_bits(texts, *small),
     "fine-tuning": lambda texts, _: finetuning(texts),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_step_is_measured(kind: str, tmp_path: Path) -> None:
+def test_a_kind_of_step_is_measured(kind: str, small: tuple[BertForSequenceClassification, Path]) -> None:
     texts = encodings("a warm and funny film", "dull", "no")
-    found = measure(KINDS[kind](texts, tmp_path), turns=2)
+    found = measure(KINDS[kind](texts, small), turns=2)
     assert sum(found["parts"].values()) == pytest.approx(1)
     assert {PREPARED, REST, "matrix products", OUTPUT, WASTED} <= set(found["parts"])
     assert all(share >= 0 for share in found["parts"].values())
@@ -101,12 +109,12 @@ def test_a_kind_of_step_is_measured(kind: str, tmp_path: Path) -> None:
     assert 0 < found["real_share_of_rows"] <= 1
 
 
-def test_a_graph_of_8_bits_multiplies_as_often_as_the_model(tmp_path: Path) -> None:
+def test_a_graph_of_8_bits_multiplies_as_often_as_the_model(small: tuple[BertForSequenceClassification, Path]) -> None:
     texts = encodings(*["a warm and funny film", "a dull and empty one, too"] * (SENTENCES // 2))
     rows = pack(texts)
     assert len(rows.token_ids) > 1
     integers = [
-        one for one in in_eight_bits(texts, tmp_path).products(lambda: None).elements() if type(one) is IntegerProduct
+        one for one in in_eight_bits(texts, *small).products(lambda: None).elements() if type(one) is IntegerProduct
     ]
     with Products() as noted:
         work = inference("minilm", texts)

@@ -30,11 +30,10 @@ axe.run(document, {resultTypes: ['violations'], ...chosen}).then(({violations, i
       `${id}: ${target.join(' ')} ${failureSummary.split('\\n')[1] || ''}`)),
   ...incomplete.filter(({error}) => error).map(({id, error}) => `${id} broke off: ${error}`)]));
 """
-# axe-core compares the colours of each element by itself: many seconds where thousands of words of code are coloured.
-# Texts (or links) that look alike, in what looks alike, have one contrast: the first, middle and last are asked.
-_ASK_THREE_OF_EACH_LOOK = """
+# How an element looks: its own style, and that of all that it stands in.
+_LOOK = """
 const looks = new Map([[document, '']]);
-function look(node) {  // of an element and of all that it stands in
+function look(node) {
   if (!looks.has(node)) {
     const within = look(node.parentNode ?? node.host);
     if (node instanceof Element) {
@@ -46,20 +45,44 @@ function look(node) {  // of an element and of all that it stands in
   }
   return looks.get(node);
 }
-const isText = ({nodeType, data}) => nodeType === Node.TEXT_NODE && data.trim();
+const isSeen = node => node.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true});
+const threeOf = nodes => [nodes[0], nodes[nodes.length >> 1], nodes.at(-1)];
+"""
+# axe-core compares the colours of each element by itself: many seconds where thousands of words of code are coloured.
+# Texts (or links) that look alike, in what looks alike, have one contrast: the first, middle and last are asked. What
+# has no text of its own has no colour to ask for, but for fields of a form.
+_ASK_THREE_OF_EACH_LOOK = f"""{_LOOK}
+const isText = ({{nodeType, data}}) => nodeType === Node.TEXT_NODE && data.trim();
 const alike = new Map();
-function gather(root) {
-  for (const node of root.querySelectorAll('*')) {
+function gather(root) {{
+  for (const node of root.querySelectorAll('*')) {{
     if (node.shadowRoot) gather(node.shadowRoot);
-    const seen = node.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true});
-    const asked = seen && (node.tagName === 'A' || [...node.childNodes].some(isText));
-    node.toggleAttribute('data-look-known', asked || !seen);
-    if (asked) alike.set(look(node), [...alike.get(look(node)) ?? [], node]);
-  }
-}
+    const shown = isSeen(node) && (node.tagName === 'A' || [...node.childNodes].some(isText));
+    node.toggleAttribute('data-look-known', !node.matches('input, select, textarea'));
+    if (shown) alike.set(look(node), [...alike.get(look(node)) ?? [], node]);
+  }}
+}}
 gather(document.body);
-for (const nodes of alike.values())
-  for (const node of [nodes[0], nodes[nodes.length >> 1], nodes.at(-1)]) node.removeAttribute('data-look-known');
+for (const nodes of alike.values()) for (const node of threeOf(nodes)) node.removeAttribute('data-look-known');
+"""
+# Of a page's elements most are coloured words of code, which have a class and nothing else: axe-core looks at each of
+# them for every rule. Of those that look alike, in every one of the given themes, three stay; of the others, the text.
+_THIN_CODE = f"""{_LOOK}
+const root = document.documentElement.dataset;
+const before = [root.theme, root.mode];
+const words = [...document.querySelectorAll('pre span')].filter(
+  word => word.getAttributeNames().every(name => name === 'class' || name === 'data-look-known'));
+const seen = words.filter(isSeen), alike = new Map(seen.map(word => [word, '']));
+for (const theme of arguments[0]) {{
+  [root.theme, root.mode] = [theme, theme];
+  looks.clear(), looks.set(document, '');
+  for (const word of seen) alike.set(word, `${{alike.get(word)}} & ${{look(word)}}`);
+}}
+[root.theme, root.mode] = before;
+const groups = arguments[0].length ? Map.groupBy(seen, word => alike.get(word)) : new Map();
+const kept = new Set([...groups.values()].flatMap(threeOf));
+for (const word of words) if (!kept.has(word)) word.replaceWith(...word.childNodes);
+for (const block of document.querySelectorAll('pre')) block.normalize();
 """
 _WIDE = """
 const wide = [];
@@ -129,10 +152,19 @@ def serious(driver: webdriver.Chrome, only: Sequence[str] = (), without: Sequenc
         only: these rules of axe-core are asked; without any, all of them.
         without: these are not.
     """
-    driver.execute_script(AXE.read_text(encoding="utf-8"))
+    if not driver.execute_script("return 'axe' in window"):
+        driver.execute_script(AXE.read_text(encoding="utf-8"))
     driver.execute_script(_ASK_THREE_OF_EACH_LOOK)
     found: list[str] = driver.execute_async_script(_RUN_AXE, list(only), list(without))
     return found
+
+
+def thin_code(driver: webdriver.Chrome, themes: Sequence[str] = THEMES) -> None:
+    """Leave three of the words of code that look alike in all of the themes on the page that is shown.
+
+    Of the others the text stays. Without a theme no word is left: what is asked then must not be about colours.
+    """
+    driver.execute_script(_THIN_CODE, list(themes))
 
 
 def too_wide(driver: webdriver.Chrome) -> list[str]:

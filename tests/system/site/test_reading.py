@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import DESKTOP, PHONE, inspect, served
-from reading import GOOD, LOOKS, serious, show, unreachable
+from reading import GOOD, LOOKS, put_on, serious, show, thin_code, unreachable
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -48,6 +48,7 @@ def test_bad_page_is_seen(driver: webdriver.Chrome, tmp_path: Path, page: str, p
     [
         ("<img src='data:,'>", "image-alt"),
         ("<p style='color: #999'>pale</p>", "color-contrast"),
+        ("<label>field: <input value='pale' style='color: #999'></label>", "color-contrast"),
         ("<div role='list'><div role='note'>a</div></div>", "aria-required-children"),
     ],
 )
@@ -80,6 +81,29 @@ def test_one_pale_word_of_many_is_seen(driver: webdriver.Chrome, tmp_path: Path,
         assert {one.partition(":")[0] for one in serious(driver)} == {"color-contrast"}
         driver.execute_script("for (const one of document.querySelectorAll('*')) one.style = 'color: black'")
         assert serious(driver, only=LOOKS) == []
+
+
+def test_a_pale_word_is_seen_in_thinned_code_in_the_theme_where_it_is_pale(
+    driver: webdriver.Chrome, tmp_path: Path
+) -> None:
+    style = "<style>[data-theme=dark] { background: #000; color: #fff } [data-theme=dark] .pale { color: #444 }</style>"
+    code = (
+        f"<pre>{'<span class=k>def</span> ' * 20}<span class=pale>fine</span> {'<span class=k>def</span> ' * 40}</pre>"
+    )
+    kept = "<pre><span class=k id=anchor>def</span></pre>"
+    page = f"<title>t</title>{style}{code}{kept}<details><summary>more</summary>{code}</details>"
+    (tmp_path / "page.html").write_text(GOOD.replace("<p>Hello</p>", page))
+    with served(tmp_path) as address:
+        show(driver, f"{address}/page.html", DESKTOP)
+        text = driver.execute_script("return document.body.textContent")
+        thin_code(driver)
+        assert driver.execute_script("return document.querySelectorAll('pre span').length") == 5
+        assert driver.execute_script("return document.body.textContent") == text
+        assert serious(driver) == []
+        put_on(driver, "dark")
+        assert [one.partition(" ")[0] for one in serious(driver)] == ["color-contrast:"]
+        thin_code(driver, themes=())
+        assert driver.execute_script("return document.querySelectorAll('pre span').length") == 1
 
 
 def test_a_link_that_looks_like_the_text_around_it_is_seen(driver: webdriver.Chrome, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from book_files.pages import read_book
 from browser import DESKTOP, PHONE, inspect, inspect_open, network, request_problems, resize, served
 from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
-from reading import GOOD, LOOKS, THEMES, icons, put_on, serious, show, too_wide, transferred, unreachable
+from reading import GOOD, LOOKS, THEMES, icons, put_on, serious, show, thin_code, too_wide, transferred, unreachable
 from reference_areas import public_names
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -105,10 +105,12 @@ def test_every_page_is_whole_and_light_fits_and_can_be_used_by_all(
             # Before axe-core, which asks for style sheets by itself.
             found += inspect_open(driver) + request_problems(asked + network(driver), address)
             resize(driver, DESKTOP)
+            thin_code(driver)
             found += serious(driver)
             put_on(driver, "dark")
             found += [f"dark: {one}" for one in serious(driver, only=LOOKS) + unreachable(driver)]
             show(driver, f"{address}/{page}", PHONE)
+            thin_code(driver, themes=())
             found += [f"phone: {one}" for one in serious(driver, without=LOOKS) + unreachable(driver)]
             problems[page] = found
     assert not {page: found for page, found in problems.items() if found}
