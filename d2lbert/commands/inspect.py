@@ -57,6 +57,7 @@ def _count_tokens(model: str, task: str, examples: Sequence[Any]) -> dict[str, A
 
     tokenizer = tokenizer_of_name(model)
     limit = read_trained_length(locate(model) / CONFIG_FILE) or named_task(task).max_length
+    limit = min(limit, tokenizer.model_max_length or limit)
     if isinstance(examples[0], Pair | ScoredPair | Question | ChoiceQuestion):
         firsts, seconds = zip(*(whole_text(example).split("\n", 1) for example in examples), strict=True)
         encodings = tokenizer.encode_batch(firsts, seconds)

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +82,8 @@ def place_of_answers(chosen: Path | None, default: Path, examples: Sequence[Any]
             )
         return chosen
     path, number = default, 1
-    while path.exists() and not _holds_answers(path, examples):
+    # Of a name that no file can have it says no; that the answers cannot be written then costs no score.
+    while os.path.lexists(path) and not _holds_answers(path, examples):
         number += 1
         path = default.with_name(f"{default.stem}-{number}{default.suffix}")
     if path != default:

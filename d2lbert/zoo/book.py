@@ -6,6 +6,7 @@ every use. The table knows the commit and the sha256 of each file, so nothing el
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from d2lbert.errors import UserError
@@ -32,6 +33,8 @@ def is_fetched(entry: ModelEntry) -> bool:
 def fetch_from_book(entry: ModelEntry, weights: bool = True) -> Path:
     """Return the cache folder of a model of the book with all files verified; missing files are downloaded.
 
+    What may be done with a model that was downloaded is said in a warning.
+
     Args:
         entry: the model.
         weights: False for all files except the weights.
@@ -39,7 +42,7 @@ def fetch_from_book(entry: ModelEntry, weights: bool = True) -> Path:
     Raises:
         UserError: a file cannot be downloaded, or is not that of the table.
     """
-    folder = book_folder(entry)
+    folder, came = book_folder(entry), False
     for name, digest in entry.sha256.items():
         path = folder / name
         if path.suffix == ".safetensors" and not weights:
@@ -53,4 +56,7 @@ def fetch_from_book(entry: ModelEntry, weights: bool = True) -> Path:
                 f"{entry.label} is not in the installed package and cannot be downloaded: {error}; a checkout of the "
                 f"book has it in data/{entry.folder}"
             ) from None
+        came = True
+    if came:
+        warnings.warn(f"{entry.label} comes from the book's repository; its licence: {entry.licence}", stacklevel=2)
     return folder

@@ -54,7 +54,8 @@ def test_the_table_knows_every_file_that_the_checkout_has() -> None:
 @pytest.mark.parametrize("label", LEFT_OUT)
 def test_what_is_left_out_is_downloaded_once(label: str, repository: Hub) -> None:
     assert {row["where"] for row in describe_models() if row["label"] == label} == {"repository"}
-    folder = locate(label)
+    with pytest.warns(UserWarning, match=f"{label} comes from .*; its licence: {LEFT_OUT[label].licence}"):
+        folder = locate(label)
     assert {path.name for path in folder.iterdir()} >= set(LEFT_OUT[label].sha256)
     asked = len(repository.downloaded)
     assert asked == len(LEFT_OUT[label].sha256)
@@ -64,6 +65,7 @@ def test_what_is_left_out_is_downloaded_once(label: str, repository: Hub) -> Non
     assert {row["where"] for row in describe_models() if row["label"] == label} == {"cache"}
 
 
+@pytest.mark.filterwarnings("ignore:.*comes from the book's repository")
 def test_settings_come_without_the_weights(repository: Hub) -> None:
     locate("minilm-sick", weights=False)
     assert sorted(repository.downloaded) == ["adapter_config.json", "config.json"]
@@ -78,6 +80,7 @@ def test_a_changed_file_is_not_taken(repository: Hub) -> None:
     assert not (book.book_folder(entry) / "model.safetensors").exists()
 
 
+@pytest.mark.filterwarnings("ignore:.*comes from the book's repository")
 def test_a_file_that_changed_in_the_cache_is_downloaded_anew(repository: Hub) -> None:
     folder = locate("elmo-small")
     (folder / "options.json").write_text("{}")

@@ -78,7 +78,7 @@ def read_file(
             ``sent2``, ``ending0`` and so on, ``label``; ``"copa"``: XML with an ``item`` for each question. For
             question answering: ``"squad"``: the JSON of SQuAD 1.1 and 2.0.
         labels: the names of the labels; None means those of the format's own data set, or any name where it has none.
-            What a number means is fixed in ``"sst2"``, ``"glue-tsv"``, ``"cola"`` and ``"mrpc"``; elsewhere it is a
+            What a number means is fixed in ``"sst2"``, ``"cola"``, ``"mrpc"`` and GLUE's SST-2; elsewhere it is a
             name like any other (see :func:`d2lbert.data.readers.lines.parse_label`).
         task: what the examples are for.
         columns: of a table: the names of its columns, where they are not those that the task looks for.

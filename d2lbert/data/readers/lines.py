@@ -304,9 +304,7 @@ def parse_label(
     elif set(meanings) == set(labels):
         known = ", ".join(f"{index} = {name}" for index, name in enumerate(meanings))
     elif is_number(label) and not any(map(is_number, labels)):
-        remedy = (
-            "write these names: only the format of a data set, such as --format glue-tsv, tells what a number means"
-        )
+        remedy = "write these names: a number has a meaning in the format of a data set alone, such as --format sst2"
     raise fault(path, number, f"the label {said} is not one of {known}", remedy)
 
 

@@ -115,7 +115,7 @@ def _pair_maker(table: Table, columns: Columns, labels: Labels, labelled: bool) 
     if labelled and columns.score_column:
         target = table.find((), columns.score_column, SCORE)
     elif labelled:
-        target = table.find(TARGETS, columns.label_column, LABEL)
+        target = table.find(TARGETS, columns.label_column, LABEL, SCORE)
         scored = scored or (labels is None and table.header[target].casefold() == "score")
 
     def make(number: int, row: Sequence[Any]) -> Pair | ScoredPair:
@@ -192,7 +192,8 @@ def _answer_reader(table: Table, columns: Columns) -> Callable[[int, Sequence[An
     start = table.find_if_there(("answer_start",))
 
     def read(number: int, row: Sequence[Any]) -> list[tuple[Any, Any]]:
-        if impossible is not None and _as_text(row[impossible]).lower() == "true":
+        said = "" if impossible is None else _as_text(row[impossible]).lower()
+        if said in ("true", "1"):
             return []
         given = {name: row[column] for name, column in found if column is not None and row[column] is not MISSING}
         if not given:
@@ -201,7 +202,10 @@ def _answer_reader(table: Table, columns: Columns) -> Callable[[int, Sequence[An
         if len(given) > 1:
             raise fault(table.path, number, f"{' beside '.join(map(repr, given))}", "remove one of them")
         (value,) = given.values()
-        return _answer_list(value, None if start is None else row[start])
+        answers = _answer_list(value, None if start is None else row[start])
+        if not answers and said in ("false", "0"):
+            raise fault(table.path, number, f"no answer, and is_impossible is {said}", "write the answer, or true")
+        return answers
 
     return read
 

@@ -80,13 +80,13 @@ class Table:
     rows: Iterator[tuple[int, list[Any]]]
     lines: bool = False
 
-    def find(self, names: Sequence[str], given: str, option: str) -> int:
+    def find(self, names: Sequence[str], given: str, *options: str) -> int:
         """Return the index of a column: the one that the user gave, else the first of ``names`` that is there.
 
         Args:
             names: what the column may be called, in any case.
             given: what the user calls it; empty where nothing was said.
-            option: how the user can say it, for the message.
+            options: how the user can say it, for the message.
 
         Raises:
             UserError: there is no such column, or it is there twice.
@@ -95,7 +95,7 @@ class Table:
         if index is None:
             present = ", ".join(repr(name[:40]) for name in self.header) or "none"
             wanted = repr(given) if given else " or ".join(map(repr, names[:2]))
-            remedy = f"name the column with {option}"
+            remedy = f"name the column with {' or '.join(options)}"
             if self.lines and not given:
                 remedy += ", or put a line of names above this one if it is an example"
             raise fault(self.path, 1, f"no column {wanted} (found: {present})", remedy)

@@ -135,6 +135,7 @@ class _OverwritingCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss, and the logits (N, C), which now hold exp(logit - the row's largest)."""
+        ctx.set_materialize_grads(False)  # nobody asks for the gradient of the second output
         counts = targets != IGNORED  # (N,)
         places = (torch.arange(len(logits), device=logits.device), targets.where(counts, 0))
         largest = logits.amax(1)  # (N,)
@@ -147,7 +148,7 @@ class _OverwritingCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor, _: None) -> tuple[Tensor, None]:
         """Turn exp(logit - largest) into the gradient: the probability, less 1 at the target."""
         exponentials, sums, weights, *places = ctx.saved_tensors
         weights = gradient * weights

@@ -144,9 +144,7 @@ def test_a_number_is_a_label_where_it_is_known_what_it_means() -> None:
     assert [parse_label("f", 1, number, both, ("no", "yes")) for number in "01"] == ["no", "yes"]
     assert parse_label("f", 1, "1", ["1", "no"], ("no", "yes")) == "1"
     assert parse_label("f", 1, "1", ["LABEL_0", "LABEL_1"]) == "LABEL_1"
-    write_names = (
-        "write these names: only the format of a data set, such as --format glue-tsv, tells what a number means"
-    )
+    write_names = "write these names: a number has a meaning in the format of a data set alone, such as --format sst2"
     for label, labels, numbered, message in (
         ("1", ["neg", "pos"], (), f"the label '1' is not one of neg, pos; {write_names}"),
         ("0.0", ["neg", "pos"], (), f"the label '0.0' is not one of neg, pos; {write_names}"),

@@ -163,6 +163,7 @@ TEXT = "  In Oslo, and again in Oslo. "
         ({"answers": [{"text": "Oslo", "answer_start": "24"}]}, (Answer("Oslo", 24),)),
         ({"answers": {"text": "Oslo", "answer_start": 24}}, (Answer("Oslo", 24),)),
         ({"is_impossible": True}, ()),
+        ({"is_impossible": 1, "answer": ""}, ()),
         ({"is_impossible": "True", "answer": "Oslo"}, ()),
         ({"is_impossible": False, "answer": "Oslo"}, (Answer("Oslo", 5),)),
     ],
@@ -274,6 +275,16 @@ def test_the_number_of_a_choice_and_a_choice_that_is_a_number(row: dict[str, Any
         ("tagging", {"words": ["a", ["b"]], "tags": ["O", "O"]}, r"the list \['b'\] where"),
         ("multiple_choice", {"premise": "p", "choices": ["x", ["y"]], "label": 0}, r"the list \['y'\] where"),
         ("question_answering", {"question": "?", "context": "ab"}, "no column 'answer' or 'answers'"),
+        (
+            "question_answering",
+            {"question": "?", "context": "ab", "is_impossible": False, "answer": ""},
+            "no answer, and is_impossible is false; write the answer, or true",
+        ),
+        (
+            "pair",
+            {"first": "a", "second": "b", "closeness": 3.8},
+            "name the column with --label-column or --score-column",
+        ),
         ("question_answering", {"question": "?", "context": "ab", "is_impossible": False}, "no 'answer'; write \"an"),
         ("question_answering", {"question": "?", "context": "ab", "answers": {}}, "the answer '' does not occur"),
         (

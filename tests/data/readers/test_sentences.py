@@ -81,7 +81,7 @@ def test_csv_reads_quoted_fields_with_commas_and_line_ends(tmp_path: Path) -> No
 def test_labels_are_taken_by_name_alone(tmp_path: Path) -> None:
     """A model has its labels in the order of the alphabet, a file in which 1 stands for spam perhaps in another."""
     path = write(tmp_path, "text,label\nx,b\ny,0\n")
-    with pytest.raises(UserError, match="line 3: the label '0' is not one of a, b; write these names: only"):
+    with pytest.raises(UserError, match="line 3: the label '0' is not one of a, b; write these names: a number"):
         read_file(path, "csv", labels=("a", "b"))
 
 
