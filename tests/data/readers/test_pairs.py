@@ -209,7 +209,9 @@ def test_numbers_of_mrpc_have_names_where_the_model_has_these(tmp_path: Path) ->
     with pytest.raises(UserError, match=r"line 2: the label '3\.8' is a number with a fraction"):
         read_file(scored, "glue-tsv", task="pair")
     other = write(tmp_path, "sentence1\tsentence2\tlabel\na\tb\t1\n")  # of RTE or of another set: who knows
-    with pytest.raises(UserError, match="the label '1' is not one of different, paraphrase; write these names: a number"):
+    with pytest.raises(
+        UserError, match="the label '1' is not one of different, paraphrase; write these names: a number"
+    ):
         read_file(other, "glue-tsv", ("different", "paraphrase"), "pair")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.profiler import profile
 from torch import nn
 
 from d2lbert import UserError
@@ -139,6 +140,20 @@ def test_a_loss_in_the_memory_of_the_logits_has_the_gradients_of_another(dtype: 
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
     assert torch.allclose(gradients[0], gradients[1], atol=1e-6)
     assert not gradients[1][2].any()
+
+
+def test_a_loss_in_the_memory_of_the_logits_takes_no_other() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors, table = torch.randn(50, 4, generator=generator).requires_grad_(), torch.randn(3000, 4, generator=generator)
+    arrays = []
+    for overwrite in (False, True):
+        logits, targets = vectors @ table.T, torch.arange(50)
+        with profile(profile_memory=True) as profiler:
+            pretraining_losses({"masked": logits}, {"masked": targets}, overwrite)["masked"].backward()
+        taken = sum(max(event.self_cpu_memory_usage, 0) for event in profiler.key_averages())
+        arrays.append(taken / (4 * logits.numel()))  # float32
+    assert arrays[0] > 2
+    assert arrays[1] < 0.1
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
