@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.profiler import profile
 from torch import nn
+from torch.profiler import profile
 
 from d2lbert import UserError
 from d2lbert.data.batching import pack, pad
