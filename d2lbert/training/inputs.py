@@ -15,7 +15,7 @@ import numpy as np
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.errors import UserError
 from d2lbert.storage.checkpoints import newest
-from d2lbert.tasks.base import IGNORED, Input, Loss, Task, longest_input
+from d2lbert.tasks.base import IGNORED, Input, Loss, Task
 from d2lbert.text import AnyEncoding, Tokenizer
 
 
@@ -52,14 +52,15 @@ def inputs_to_predict(
     """Return what the model reads of examples that are not trained on.
 
     Args:
-        max_length: the most tokens of an input; None for what :func:`~d2lbert.tasks.base.longest_input` says.
+        max_length: the most tokens of an input; None for as many as in the model's training, or 128 where that is not
+            known.
 
     Raises:
         UserError: an example is a bare text.
     """
     check_examples(examples)
     if max_length is None:
-        max_length = longest_input(model)
+        max_length = getattr(model, "trained_length", None) or 128
     return task.inputs(examples, tokenizer, max_length)
 
 

@@ -99,7 +99,6 @@ def test_a_model_reads_as_many_tokens_as_in_its_training() -> None:
         (SimpleNamespace(), None, 128),
         (SimpleNamespace(trained_length=200), None, 200),
         (SimpleNamespace(trained_length=200), 20, 20),
-        (SimpleNamespace(trained_length=200, config=BertConfig(max_position_embeddings=100)), None, 100),
     ):
         for make in (inputs_to_predict, inputs_to_score):
             (item,) = make(model, task, TOKENIZER, examples, asked)
