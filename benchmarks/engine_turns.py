@@ -11,8 +11,10 @@ import numpy as np
 
 from benchmarks.int8_sides import Engine
 from benchmarks.timing import Lap, Side, compare, in_words, take_turns, timed
-from d2lbert.data.batching import pack, pad
+from d2lbert.data.batching import Batch
 from d2lbert.text import Encoding, WordPiece
+
+Layout = Callable[[list[Any]], Batch]  # of the texts of a turn, for one engine
 
 WARM_UP = 2
 PAUSE = 0.1  # seconds before a turn: the threads of the engine before it still look for work for a while
@@ -30,26 +32,26 @@ def rested(side: Side) -> Side:
 
 
 def turns_of(
-    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]]
+    sides: dict[str, tuple[Engine, Layout]], turns: list[list[Any]]
 ) -> tuple[dict[str, list[Lap]], dict[str, np.ndarray]]:
     """Let engines take turns over batches of texts; return the laps of each side, and all its logits.
 
     Args:
-        sides: name -> engine, and whether it takes packed rows.
-        turns: a batch for each turn.
+        sides: name -> engine, and what lays a turn out for it, in the time that is taken.
+        turns: the texts of each turn.
     """
     logits: dict[str, list[np.ndarray]] = {name: [] for name in sides}
 
-    def side(name: str) -> Callable[[list[Encoding]], None]:
-        engine, packed = sides[name]
-        return lambda batch: logits[name].append(engine((pack if packed else pad)(batch)))
+    def side(name: str) -> Callable[[list[Any]], None]:
+        engine, layout = sides[name]
+        return lambda texts: logits[name].append(engine(layout(texts)))
 
     laps = take_turns({name: rested(timed(side(name), len)) for name in sides}, [turns[0]] * WARM_UP + turns, WARM_UP)
     return laps, {name: np.concatenate(own[WARM_UP:]) for name, own in logits.items()}
 
 
 def race(
-    sides: dict[str, tuple[Engine, bool]], turns: list[list[Encoding]], unit: str, reference: str
+    sides: dict[str, tuple[Engine, Layout]], turns: list[list[Any]], unit: str, reference: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Let engines take turns over batches of texts; return speeds with ratios to the reference, and all logits.
 

@@ -88,22 +88,26 @@ class Lessons:
         return answers
 
 
-def new_student(name: str, lessons: Lessons) -> tuple[nn.Module, WordPiece]:
-    """Return a student that has not learned the task, and its tokenizer."""
+def new_student(name: str, labels: Sequence[str], train: Sequence[Sentence]) -> tuple[nn.Module, WordPiece]:
+    """Return a student that has not learned the task, and its tokenizer.
+
+    Args:
+        train: the training sentences, whose words a student of word vectors knows.
+    """
     if name == "d2lbert-tiny":
         encoder, tokenizer = get_model(name)
-        return BertForSequenceClassification(encoder, lessons.task.labels), tokenizer
+        return BertForSequenceClassification(encoder, labels), tokenizer
     words, matrix = glove()
-    own = count_words(example.text for example in lessons.train)
+    own = count_words(example.text for example in train)
     chosen = [number for number, word in enumerate(words) if number < COMMON or word in own]
     tokenizer, vectors = word_tokenizer([words[number] for number in chosen], matrix[chosen])
-    return BiLstmClassifier(vectors, lessons.task.labels), tokenizer
+    return BiLstmClassifier(vectors, labels), tokenizer
 
 
 def run(name: str, way: str, lessons: Lessons, settings: Training) -> dict[str, Any]:
     """Train a student; return its size, its history, and which sentences of dev it gets right."""
     seed_everything(settings.seed)
-    model, tokenizer = new_student(name, lessons)
+    model, tokenizer = new_student(name, lessons.task.labels, lessons.train)
     task, examples = lessons.of(way)
     history = fine_tune(model, task, tokenizer, examples, lessons.choice, settings, "cpu", False)
     size = {"parameters": count_parameters(model), "vocabulary": len(tokenizer.vocab)}

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.command_line import command_line
-from benchmarks.engine_turns import differences, instructions, race, texts_of_length
+from benchmarks.engine_turns import Layout, differences, instructions, race, texts_of_length
 from benchmarks.int8_sides import (
     BATCH,
     CALIBRATION,
@@ -38,6 +38,7 @@ from benchmarks.int8_sides import (
 from benchmarks.record import Record
 from d2lbert import data
 from d2lbert.config import preset
+from d2lbert.data.batching import pack, pad
 from d2lbert.text import Encoding, WordPiece
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import BertForSequenceClassification
@@ -72,17 +73,20 @@ def write_graphs(
     }
 
 
-def engines(model: BertForSequenceClassification, graphs: dict[str, Path]) -> dict[str, tuple[Engine, bool]]:
-    """Return name -> engine, and whether it takes packed rows."""
+def engines(model: BertForSequenceClassification, graphs: dict[str, Path]) -> dict[str, tuple[Engine, Layout]]:
+    """Return name -> engine, and what lays out its rows."""
     return {
-        "transformers eager": (in_transformers(model, "eager"), False),
-        REFERENCE: (in_transformers(model, "sdpa"), False),
-        "PyTorch, padded": (in_pytorch(model), False),
-        "PyTorch": (in_pytorch(model), True),
-        "PyTorch bfloat16": (in_pytorch(model, torch.bfloat16), True),
+        "transformers eager": (in_transformers(model, "eager"), pad),
+        REFERENCE: (in_transformers(model, "sdpa"), pad),
+        "PyTorch, padded": (in_pytorch(model), pad),
+        "PyTorch": (in_pytorch(model), pack),
+        "PyTorch bfloat16": (in_pytorch(model, torch.bfloat16), pack),
         # A step for each row: with one step for a whole layer labels change (benchmarks/deployment/accuracy.py).
-        "PyTorch int8": (int8_in_pytorch(model, by_row=True), True),
-        **{name: (in_onnx_runtime(graph, model), not name.endswith("padded")) for name, graph in graphs.items()},
+        "PyTorch int8": (int8_in_pytorch(model, by_row=True), pack),
+        **{
+            name: (in_onnx_runtime(graph, model), pad if name.endswith("padded") else pack)
+            for name, graph in graphs.items()
+        },
     }
 
 

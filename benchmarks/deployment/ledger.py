@@ -5,25 +5,24 @@ the time for one text of 256 tokens, sentences of SST-2's dev set a second in th
 difference of a logit to the first row, and dollars for a million sentences on a machine that is never idle. The price
 is that of the chapter on SageMaker.
 
-All steps that are measured take turns with the first row in one process, and their ratio to it is kept. The server runs
-in a process of its own, after them: the longer texts are sent by one client, the sentences by 64 at once. Its texts
-have up to 256 tokens. It answers with probabilities, so no logits are compared. Students come from
-``compression/distillation``, where that was measured; their speed is not. With ``--steps`` the other rows stay as they
-were: each row tells when, where and how it was measured.
+Engines take turns with the first row in one process, and their ratio to it is kept. What is seen from outside (the
+server, SageMaker's container, the browser) runs in processes of its own, after them; it answers with labels, so no
+logits are compared. To the server and the container the longer texts are sent by one client, the sentences by 64 at
+once; a batch transform job sends all sentences in one request. A browser downloads its bytes; it computes on one core,
+on the reader's machine, so it has no price. Two students are timed with weights that have learned nothing, which takes
+as long; their accuracy is from ``compression/distillation``. With ``--steps`` the other rows stay as they were: each
+row tells when, where and how it was measured.
 
-    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA; three minutes on two idle cores
+    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA and Chromium; five minutes on two idle cores
     python -m benchmarks.deployment.ledger --steps pruned
     python -m benchmarks.deployment.ledger --turns 3 --batches 2 --seconds 1 --result deployment/trial
 """
 
 from __future__ import annotations
 
-import argparse
 import bisect
-import json
 import tempfile
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,20 +31,23 @@ import numpy as np
 import torch
 
 from benchmarks import int8_sides
-from benchmarks.clients import send
 from benchmarks.command_line import command_line
+from benchmarks.compression.distillation import STUDENTS
 from benchmarks.compression.sharing import factorised, how_often, size_of
-from benchmarks.deployment.serving import MODEL, OURS, PORT, WARM_UP, percentile, serving
-from benchmarks.engine_turns import TOLERANCE, instructions, texts_of_length, turns_of
+from benchmarks.deployment.serving import MODEL, OURS, percentile, serving
+from benchmarks.engine_turns import TOLERANCE, Layout, instructions, texts_of_length, turns_of
+from benchmarks.from_outside import Asked, Seen, by_clients, by_transform, container, in_browser, reading
 from benchmarks.labels import compared, labels_of
-from benchmarks.pruned import Change, Whole, smaller_models
+from benchmarks.pruned import smaller_models
 from benchmarks.record import Record
 from benchmarks.timing import Lap, compare
+from benchmarks.workshop import Made, Workshop, best_way
 from d2lbert import UserError, notebook
+from d2lbert.data.batching import pack, pad
 from d2lbert.text import WordPiece
 
 REFERENCE = "transformers, padded"
-SERVED = "served"
+SERVED, CONTAINER, TRANSFORM, BROWSER = "served", "in SageMaker's container", "batch transform", "in the browser"
 STUDENT = "student: "
 RANK = 128
 TOKENS = 256  # of the text whose latency is taken
@@ -54,54 +56,68 @@ PRICE = 0.269  # dollars an hour, as the chapter on SageMaker cites it
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a step has made of the classifier.
+class Limits:
+    """How much is measured.
 
     Fields:
-        engine: texts, laid out, to logits.
-        packed: whether it takes packed rows.
-        size: its parameters, and the bytes of its file.
+        turns: texts whose latency is taken.
+        batches: of sentences; None for all.
+        seconds: for each measurement of a server.
     """
 
-    engine: int8_sides.Engine
-    packed: bool
-    size: dict[str, int]
+    turns: int
+    batches: int | None
+    seconds: float
+
+    def asked(self, shop: Workshop) -> Asked:
+        """Return what is asked from outside."""
+        texts = shop.texts[: self.batches and self.batches * int8_sides.BATCH]
+        long = shortened(shop.tokenizer, texts, TOKENS, min(self.turns, len(texts)))
+        return Asked([{"text": text} for text in texts], [{"text": text} for text in long])
 
 
-class Workshop:
-    """The classifier, its examples, and a folder for files.
+def student_row(name: str) -> dict[str, Any]:
+    """Return what a row says of the best way to teach a student."""
+    best = best_way(name)
+    words = f"taught by: {best['way']}, the best of {best['of']} ways; accuracy: mean of {best['accuracy']['n']} runs"
+    unknown = ("largest_difference_of_logits", "changed", "right before", "right after", "difference")
+    none = dict.fromkeys((*unknown, "standard_error_of_difference"))
+    return {**none, "words": words, "accuracy": best["accuracy"]["mean"], "taught": best["run"]}
 
-    Args:
-        folder: for graphs.
-        size: examples of each part, to try the script out; all by default.
-    """
 
-    def __init__(self, folder: Path, size: int | None = None) -> None:
-        self.folder, self.whole = folder, Whole(size)
-        self.model, self.tokenizer = self.whole.model.eval(), self.whole.tokenizer
+def served_rows(shop: Workshop, limits: Limits) -> dict[str, Any]:
+    """Return the row of the server."""
+    with serving([*OURS, str(reading(MODEL, TOKENS, shop.folder / "served"))]):
+        return {SERVED: outside_row(shop, by_clients(limits.asked(shop), CLIENTS, limits.seconds))}
 
-    def in_transformers(self) -> Made:
-        """Return the classifier as ``transformers`` computes it, in padded rows."""
-        return Made(int8_sides.in_transformers(self.model, "sdpa"), False, size_of(self.model))
 
-    def changed(self, change: Change) -> Made:
-        """Return a copy after a change, in packed rows."""
-        model = self.whole.after(change).eval()
-        return Made(int8_sides.in_pytorch(model), True, size_of(model))
+def sagemaker_rows(shop: Workshop, limits: Limits) -> dict[str, Any]:
+    """Return the rows of SageMaker's container: as an endpoint has it, and as a batch transform job does."""
+    model, asked = reading(MODEL, TOKENS, shop.folder / "packed"), limits.asked(shop)
+    with container(model, shop.folder / "container"):
+        seen = {CONTAINER: by_clients(asked, CLIENTS, limits.seconds), TRANSFORM: by_transform(asked, limits.seconds)}
+    return {name: outside_row(shop, own) for name, own in seen.items()}
 
-    def exported(self, write: Callable[[Path], Path]) -> Made:
-        """Return a graph for ONNX Runtime in packed rows.
 
-        Args:
-            write: returns the file that is measured, given the graph in 32 bits.
-        """
-        path = write(int8_sides.graph_file(self.model, self.folder, packed=True))
-        size = {**size_of(self.model), "bytes": path.stat().st_size}
-        return Made(int8_sides.in_onnx_runtime(path, self.model), True, size)
+def browser_rows(shop: Workshop, limits: Limits) -> dict[str, Any]:
+    """Return the row of the browser."""
+    seen, downloaded = in_browser(reading(MODEL, TOKENS, shop.folder / "for browsers"), limits.asked(shop))
+    return {BROWSER: {**outside_row(shop, seen), "bytes": downloaded, "dollars_per_million": None}}
 
-    def calibration(self) -> list[dict[str, np.ndarray]]:
-        """Return the inputs that give the steps of a calibrated graph."""
-        return int8_sides.to_calibrate(self.whole.encodings("train")[: int8_sides.CALIBRATION])
+
+def outside_row(shop: Workshop, seen: Seen) -> dict[str, Any]:
+    """Return the row of what was seen from outside."""
+    found = np.array([shop.model.labels.index(answer["label"]) for answer in seen.answers])
+    exact = labels_of(int8_sides.in_pytorch(shop.model), shop.whole.encodings("dev")[: len(found)])
+    return {
+        **size_of(shop.model),
+        "milliseconds": milliseconds(seen.waited) if seen.waited else None,
+        "sentences_per_second": seen.per_second,
+        "times_the_first": None,
+        "largest_difference_of_logits": None,
+        "dollars_per_million": dollars(seen.per_second),
+        **compared(found, exact, shop.truth[: len(found)]),
+    }
 
 
 @dataclass(frozen=True)
@@ -110,11 +126,15 @@ class Step:
 
     Fields:
         chapter: the slug of the chapter that tells how it is made; empty for what the reader starts from.
-        make: makes it; none for the server, which is another process.
+        make: makes an engine; none for what is seen from outside.
+        watch: returns the rows of what is seen from outside, this one among them.
+        known: returns what is known of it from elsewhere.
     """
 
     chapter: str
     make: Callable[[Workshop], Made] | None = None
+    watch: Callable[[Workshop, Limits], dict[str, Any]] | None = None
+    known: Callable[[], Mapping[str, Any]] = dict
 
 
 # In the order of the book.
@@ -122,6 +142,14 @@ STEPS = {
     REFERENCE: Step("", Workshop.in_transformers),
     "packed rows": Step("", lambda shop: shop.changed(lambda model: None)),
     "narrow table": Step("sharing", lambda shop: shop.changed(factorised(RANK, how_often(shop.whole)))),
+    **{
+        STUDENT + name: Step(
+            "distillation",
+            lambda shop, name=name: shop.student(name),  # type: ignore[misc]
+            known=lambda name=name: student_row(name),  # type: ignore[misc]
+        )
+        for name in STUDENTS
+    },
     "pruned": Step("pruning", lambda shop: shop.changed(smaller_models(shop.whole)["half of heads and neurons"])),
     "8 bits": Step("quantization", lambda shop: shop.exported(lambda graph: int8_sides.int8_file(graph, "int8"))),
     "8 bits, calibrated": Step(
@@ -129,7 +157,10 @@ STEPS = {
         lambda shop: shop.exported(lambda graph: int8_sides.int8_file(graph, "calibrated", batches=shop.calibration())),
     ),
     "ONNX, 32 bits": Step("export", lambda shop: shop.exported(lambda graph: graph)),
-    SERVED: Step("serving"),
+    SERVED: Step("serving", watch=served_rows),
+    CONTAINER: Step("sagemaker", watch=sagemaker_rows),
+    TRANSFORM: Step("sagemaker", watch=sagemaker_rows),
+    BROWSER: Step("browser", watch=browser_rows),
 }
 SAME = ("packed rows", "ONNX, 32 bits")  # change no weight: their logits must be those of the first row
 # What the rows of these steps hold in words.
@@ -137,11 +168,15 @@ WORDS = {
     REFERENCE: "32 bits, each batch padded to its longest text",
     "packed rows": "this book's encoder, 32 bits, several texts in one row",
     "narrow table": f"the table of pieces as two factors of rank {RANK}, pieces weighed",
+    **{STUDENT + name: "taught by the classifier" for name in STUDENTS},
     "pruned": "half of the heads and half of the neurons",
     "8 bits": "ONNX Runtime, ranges of inputs taken as they come",
     "8 bits, calibrated": "ONNX Runtime, ranges from training texts",
     "ONNX, 32 bits": "ONNX Runtime",
     SERVED: f"d2lbert serve, 32 bits, {CLIENTS} clients at once",
+    CONTAINER: f"its program serve, 32 bits, {CLIENTS} clients at once",
+    TRANSFORM: "all sentences in one request of JSON lines",
+    BROWSER: "ONNX Runtime Web, 8 bits, one core, one text at a time",
 }
 
 
@@ -186,24 +221,34 @@ def row(
     }
 
 
-def engine_rows(shop: Workshop, names: list[str], turns: int, batches: int | None) -> dict[str, Any]:
+def engine_rows(shop: Workshop, names: list[str], limits: Limits) -> dict[str, Any]:
     """Let steps take turns with the first row; return the rows of those that were asked for."""
     made = {name: step.make(shop) for name in dict.fromkeys([REFERENCE, *names]) if (step := STEPS[name]).make}
-    sides = {name: (one.engine, one.packed) for name, one in made.items()}
-    texts = [example.text for example in shop.whole.parts["dev"]]
-    long = texts_of_length(shop.tokenizer, texts, TOKENS, turns)
-    encodings = shop.whole.encodings("dev")
-    chunks = int8_sides.batches_of(encodings)[:batches]
-    latency, _ = turns_of(sides, [[one] for one in long])
-    laps, logits = turns_of(sides, chunks)
+    turns = range(limits.turns)
+    latency, _ = turns_of(
+        {name: long_side(shop, one, limits.turns) for name, one in made.items()}, [[n] for n in turns]
+    )
+    chunks = int8_sides.batches_of(range(len(shop.texts)))[: limits.batches]
+    laps, logits = turns_of({name: short_side(shop, one) for name, one in made.items()}, chunks)
     speed = compare(laps, "sentences", [(name, REFERENCE) for name in made if name != REFERENCE])
-    truth = true_labels(shop)[: len(logits[REFERENCE])]
+    truth = shop.truth[: len(logits[REFERENCE])]
     return {name: row(made[name], latency[name], speed, name, logits, truth) for name in names if name in made}
 
 
-def true_labels(shop: Workshop) -> np.ndarray:
-    """Return the number of the right label of each dev sentence, (N,)."""
-    return np.array([shop.model.labels.index(example.label) for example in shop.whole.parts["dev"]])
+def long_side(shop: Workshop, made: Made, turns: int) -> tuple[int8_sides.Engine, Layout]:
+    """Return what lays out texts of :data:`TOKENS` of a step's own tokens, by their number, and its engine."""
+    return made.engine, by_number(made, texts_of_length(made.tokenizer or shop.tokenizer, shop.texts, TOKENS, turns))
+
+
+def short_side(shop: Workshop, made: Made) -> tuple[int8_sides.Engine, Layout]:
+    """Return what lays out sentences by their number, and the engine of a step."""
+    return made.engine, by_number(made, (made.tokenizer or shop.tokenizer).encode_batch(shop.texts, max_length=TOKENS))
+
+
+def by_number(made: Made, encodings: list[Any]) -> Layout:
+    """Return what lays out texts for a step, given their numbers."""
+    layout = pack if made.packed else pad
+    return lambda numbers: layout([encodings[number] for number in numbers])
 
 
 def shortened(tokenizer: WordPiece, texts: list[str], tokens: int, count: int) -> list[str]:
@@ -218,77 +263,6 @@ def shortened(tokenizer: WordPiece, texts: list[str], tokens: int, count: int) -
     return found
 
 
-def answers(texts: list[str]) -> list[dict[str, Any]]:
-    """Return the server's answer to each text; a request holds a batch of them."""
-    found = []
-    for batch in int8_sides.batches_of(texts):
-        body = "".join(json.dumps({"text": text}) + "\n" for text in batch).encode()
-        kind = {"Content-Type": "application/jsonlines"}
-        request = urllib.request.Request(f"http://127.0.0.1:{PORT}/invocations", body, kind)
-        with urllib.request.urlopen(request, timeout=600) as reply:
-            found += [json.loads(line) for line in reply.read().splitlines()]
-    return found
-
-
-def served_row(shop: Workshop, turns: int, batches: int | None, seconds: float) -> dict[str, Any]:
-    """Return what clients see of the server."""
-    texts = [example.text for example in shop.whole.parts["dev"]][: batches and batches * int8_sides.BATCH]
-    long = [{"text": text} for text in shortened(shop.tokenizer, texts, TOKENS, min(turns, len(texts)))]
-    contents = [{"text": text} for text in texts]
-    with serving(OURS):
-        send(PORT, "/invocations", contents, CLIENTS, min(WARM_UP, seconds))
-        one = send(PORT, "/invocations", long, 1, seconds)
-        many = send(PORT, "/invocations", contents, CLIENTS, seconds)
-        told = [answer["label"] for answer in answers(texts)]
-    if one.refused or many.refused:
-        raise SystemExit(f"the server refused {one.refused + many.refused} requests: run it again on an idle machine")
-    found = np.array([shop.model.labels.index(label) for label in told])
-    exact = labels_of(int8_sides.in_pytorch(shop.model), shop.whole.encodings("dev")[: len(texts)])
-    rate = len(many.waited) / many.seconds
-    return {
-        **size_of(shop.model),
-        "milliseconds": milliseconds(one.waited),
-        "sentences_per_second": rate,
-        "times_the_first": None,
-        "largest_difference_of_logits": None,
-        "dollars_per_million": dollars(rate),
-        **compared(found, exact, true_labels(shop)[: len(texts)]),
-    }
-
-
-def student_rows() -> dict[str, Any]:
-    """Return what is known of the students of ``compression/distillation``, the best way of each; none without it."""
-    try:
-        stored = notebook.results("compression/distillation")
-    except UserError:
-        return {}
-    students, found = stored["metrics"]["students"], {}
-    for name, ways in students.items():
-        way, best = max(ways.items(), key=lambda pair: pair[1]["accuracy"]["mean"])
-        found[STUDENT + name] = {
-            "chapter": "distillation",
-            "words": f"taught by: {way}, the best of {len(ways)} ways; mean of {best['accuracy']['n']} runs",
-            "parameters": best["parameters"],
-            "bytes": best["bytes"],
-            "milliseconds": None,
-            "sentences_per_second": None,
-            "times_the_first": None,
-            "largest_difference_of_logits": None,
-            "dollars_per_million": None,
-            "accuracy": best["accuracy"]["mean"],
-            "measured": {name: stored[name] for name in ("command", "date", "commit")},
-        }
-    return found
-
-
-def in_order(rows: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows in the order of the book: students stand before the pruned model."""
-    names = list(STEPS)
-    before, after = names[: names.index("pruned")], names[names.index("pruned") :]
-    students = [name for name in rows if name.startswith(STUDENT)]
-    return {name: rows[name] for name in (*before, *students, *after) if name in rows}
-
-
 def stored_rows(result: str, names: list[str]) -> dict[str, Any]:
     """Return the rows of an earlier run that are not measured anew.
 
@@ -301,17 +275,20 @@ def stored_rows(result: str, names: list[str]) -> dict[str, Any]:
         rows: dict[str, Any] = notebook.results(result)["metrics"]
     except UserError:
         raise SystemExit(f"no stored results/{result}.json: measure all steps first, without --steps") from None
-    return {name: own for name, own in rows.items() if name not in names and not name.startswith(STUDENT)}
+    return {name: own for name, own in rows.items() if name not in names}
 
 
-def measure(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+def measure(size: int | None, limits: Limits, names: list[str]) -> dict[str, Any]:
     """Return the rows of the steps, each with what it is."""
     with tempfile.TemporaryDirectory() as folder:
-        shop = Workshop(Path(folder), options.size)
-        rows = engine_rows(shop, names, options.turns, options.batches)
-        if SERVED in names:
-            rows[SERVED] = served_row(shop, options.turns, options.batches, options.seconds)
-    return {name: {"chapter": STEPS[name].chapter, "words": WORDS[name], **own} for name, own in rows.items()}
+        shop = Workshop(Path(folder), size)
+        rows = engine_rows(shop, names, limits)
+        for watch in dict.fromkeys(step.watch for name in names if (step := STEPS[name]).watch):
+            rows |= watch(shop, limits)
+    return {
+        name: {"chapter": STEPS[name].chapter, "words": WORDS[name], **rows[name], **STEPS[name].known()}
+        for name in names
+    }
 
 
 def main() -> None:
@@ -320,7 +297,7 @@ def main() -> None:
     parser.add_argument("--steps", nargs="+", choices=list(STEPS), default=list(STEPS), help="what is measured anew")
     parser.add_argument("--turns", type=int, default=60, help="texts whose latency is taken")
     parser.add_argument("--batches", type=int, help="of the dev set; by default all")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each of two measurements of the server")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each measurement of a server")
     parser.add_argument("--size", type=int, help="examples of each part, to try the script out; default all")
     parser.add_argument("--result", default="deployment/ledger", help="results/<this>.json")
     options = parser.parse_args()
@@ -329,11 +306,11 @@ def main() -> None:
         options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], data_sets=["sst2"], size=options.size
     )
     rows = stored_rows(options.result, names)
-    measured = measure(options, names)
+    measured = measure(options.size, Limits(options.turns, options.batches, options.seconds), names)
     stamp = record.stamp() | record.beside()
-    rows |= {name: {**own, "measured": stamp} for name, own in measured.items()} | student_rows()
+    rows |= {name: {**own, "measured": stamp} for name, own in measured.items()}
     record.write(
-        in_order(rows),
+        {name: rows[name] for name in STEPS if name in rows},
         data="sst2 dev",
         batch_size=int8_sides.BATCH,
         tokens=TOKENS,

@@ -4,11 +4,12 @@ The model is ``minilm-squad``, its questions are those of XQuAD (English). The c
 ledger (:mod:`benchmarks.deployment.ledger`): parameters, bytes on disk, the median and the 95th percentile of the time
 for one window (the longest ones, of at most 256 tokens), questions a second, the largest difference of a logit to the
 first row, dollars for a million questions; and F1, with the standard error of its difference to the first row. All
-steps take turns in one process: batches of windows for the speed, all questions for F1. What is chosen (counts of
-pieces, importance, calibration) is chosen from training questions.
+engines take turns in one process: batches of windows for the speed, all questions for F1. The server runs after them
+in a process of its own: one client sends the questions about the longest texts, 64 at once send all. What is chosen
+(counts of pieces, importance, calibration) is chosen from training questions.
 
-    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; eight minutes on two idle cores
-    python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2
+    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; nine minutes on two idle cores
+    python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2 --seconds 1
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from torch import Tensor, nn
 
 from benchmarks.command_line import command_line
 from benchmarks.compression.sharing import size_of
-from benchmarks.deployment.ledger import PRICE, RANK, SAME, TOKENS, WORDS, dollars, milliseconds
+from benchmarks.deployment.ledger import CLIENTS, PRICE, RANK, SAME, SERVED, TOKENS, WORDS, dollars, milliseconds
+from benchmarks.deployment.serving import OURS, serving
 from benchmarks.engine_turns import TOLERANCE, instructions, rested
+from benchmarks.from_outside import Asked, by_clients, reading
 from benchmarks.int8_sides import BATCH, CALIBRATION, batches_of, graph_file, int8_file, to_calibrate
 from benchmarks.pruned import HALF_OF_HEADS, WEIGHED_ON, in_each_layer
 from benchmarks.questions import LONGEST, read_parts
@@ -160,7 +163,11 @@ STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
 
 def f1_of(shop: Workshop, inputs: list[Input], outputs: list[np.ndarray]) -> tuple[np.ndarray, list[str]]:
     """Return the F1 of each question, and the answers."""
-    answers = [one["answer"] for one in shop.task.predictions(shop.test, inputs, outputs)]
+    return scored(shop, [one["answer"] for one in shop.task.predictions(shop.test, inputs, outputs)])
+
+
+def scored(shop: Workshop, answers: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Return the F1 of each answer to the questions, and the answers."""
     golds = [[answer.text for answer in question.answers or ()] for question in shop.test]
     return np.array([metrics.squad_f1(one, gold) for one, gold in zip(answers, golds, strict=True)]), answers
 
@@ -185,8 +192,8 @@ def laps_of(shop: Workshop, models: dict[str, nn.Module], turns: list[list[Input
     return take_turns({name: side(model) for name, model in models.items()}, [turns[0]] * 2 + turns, 2)
 
 
-def measure(shop: Workshop, turns: int, batches: int | None) -> dict[str, Any]:
-    """Return the rows of all steps."""
+def engine_rows(shop: Workshop, turns: int, batches: int | None) -> tuple[dict[str, Any], tuple[np.ndarray, list[str]]]:
+    """Return the rows of all engines, and F1 and answers of the first."""
     made = {name: make(shop) for name, (_, make) in STEPS.items()}
     models = {name: one.model.eval() for name, one in made.items()}
     inputs = shop.task.inputs(shop.test, shop.tokenizer, TOKENS)
@@ -197,7 +204,7 @@ def measure(shop: Workshop, turns: int, batches: int | None) -> dict[str, Any]:
     )
     outputs = {name: compute_outputs(model, inputs, shop.tokenizer, "cpu") for name, model in models.items()}
     scores = {name: f1_of(shop, inputs, own) for name, own in outputs.items()}
-    rows = {}
+    rows, first = {}, scores[REFERENCE]
     for name in STEPS:
         pairs = zip(outputs[name], outputs[REFERENCE], strict=True)
         largest = max(float(np.abs(own - first).max()) for own, first in pairs)
@@ -214,10 +221,30 @@ def measure(shop: Workshop, turns: int, batches: int | None) -> dict[str, Any]:
             "times_the_first": {key: ratio[key] for key in ("median", "quartiles")} if ratio else None,
             "largest_difference_of_logits": largest,
             "dollars_per_million": dollars(rate),
-            **compared(scores[name], scores[REFERENCE]),
+            **compared(scores[name], first),
         }
         print(name, rows[name], flush=True)
-    return rows
+    return rows, first
+
+
+def served_row(shop: Workshop, first: tuple[np.ndarray, list[str]], turns: int, seconds: float) -> dict[str, Any]:
+    """Return what clients see of the server; ``first`` are F1 and answers of the first row."""
+    contents = [{"text": question.question, "pair": question.context} for question in shop.test]
+    fitting = [content for content in contents if len(shop.tokenizer.encode(*content.values())) <= TOKENS]
+    long = sorted(fitting, key=lambda content: -len(content["pair"]))[:turns]
+    with serving([*OURS, str(reading(MODEL, TOKENS, shop.folder / "served"))]):
+        seen = by_clients(Asked(contents, long), CLIENTS, seconds)
+    return {
+        "chapter": "serving",
+        "words": WORDS[SERVED],
+        **size_of(shop.model),
+        "milliseconds": milliseconds(seen.waited),
+        "questions_per_second": seen.per_second,
+        "times_the_first": None,
+        "largest_difference_of_logits": None,
+        "dollars_per_million": dollars(seen.per_second),
+        **compared(scored(shop, [answer["answer"] for answer in seen.answers]), first),
+    }
 
 
 def main() -> None:
@@ -225,6 +252,7 @@ def main() -> None:
     parser = command_line(str(__doc__))
     parser.add_argument("--turns", type=int, default=40, help="windows whose latency is taken")
     parser.add_argument("--batches", type=int, default=15, help="of windows whose speed is taken")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each measurement of the server")
     parser.add_argument("--size", type=int, help="questions of each part, to try the script out; default all")
     parser.add_argument("--result", default="deployment/ledger_answers", help="results/<this>.json")
     options = parser.parse_args()
@@ -232,7 +260,8 @@ def main() -> None:
     record = Record(options.result, packages, data_sets=["xquad", "squadshifts"], samples_do=False, size=options.size)
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), options.size)
-        rows = measure(shop, options.turns, options.batches)
+        rows, first = engine_rows(shop, options.turns, options.batches)
+        rows[SERVED] = served_row(shop, first, options.turns, options.seconds)
     record.write(
         rows,
         data="xquad",

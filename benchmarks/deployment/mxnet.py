@@ -120,7 +120,7 @@ def measure(turns: int, sentences: int | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         training = [example.text for example in data.load("sst2", "train")[:CALIBRATION]]
         sides, sizes = engines(Path(folder), tokenizer, training)
-        laps, logits = turns_of({name: (engine, False) for name, engine in sides.items()}, [[one] for one in long])
+        laps, logits = turns_of({name: (engine, pad) for name, engine in sides.items()}, [[one] for one in long])
         order = BertForSequenceClassification.from_pretrained(MODEL).labels
         truth = np.array([order.index(example.label) for example in dev])
         scores = accuracies(sides, tokenizer.encode_batch(texts, max_length=512), truth)

@@ -21,7 +21,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.clients import Answered, send
@@ -31,30 +31,35 @@ from benchmarks.timing import Lap, Side, compare, in_words, take_turns
 from d2lbert import data
 
 MODEL = "minilm-sst2"
-OURS = ["-m", "d2lbert.cli", "serve", "--model", MODEL, "--linger-seconds", "0"]
+PORT = 8642
+OURS = ["-m", "d2lbert.cli", "serve", "--linger-seconds", "0", "--port", str(PORT), "--model"]
 # Name -> how it is started. With one token to a batch, every text is a batch of its own.
 SIDES = {
-    "micro-batches": OURS,
-    "one by one": [*OURS, "--batch-tokens", "1"],
-    "LitServe": ["-m", "benchmarks.lit_server", "--model", MODEL],
+    "micro-batches": [*OURS, MODEL],
+    "one by one": [*OURS, MODEL, "--batch-tokens", "1"],
+    "LitServe": ["-m", "benchmarks.lit_server", "--model", MODEL, "--port", str(PORT)],
 }
 PAIRS = [("micro-batches", "one by one"), ("micro-batches", "LitServe"), ("LitServe", "one by one")]
 WARM_UP = 2.0  # seconds
-PORT = 8642
 PATIENCE = 120  # seconds until a server is ready
 
 
 @contextlib.contextmanager
-def serving(command: list[str]) -> Iterator[None]:
-    """Run a server, with all the processes that it starts, and wait until it is ready.
+def serving(command: list[str], variables: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Run a server at :data:`PORT`, with all the processes that it starts, and wait until it is ready.
+
+    Args:
+        command: what follows ``python``.
+        variables: of its environment, besides those of this process.
 
     Raises:
         SystemExit: it is not ready in time.
     """
     # A group of its own: LitServe leaves workers behind when it is told to stop.
     process = subprocess.Popen(
-        [sys.executable, *command, "--port", str(PORT)],
+        [sys.executable, *command],
         cwd=ROOT,
+        env={**os.environ, **(variables or {})},
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

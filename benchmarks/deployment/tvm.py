@@ -33,6 +33,7 @@ from benchmarks.engine_turns import differences, instructions, race, texts_of_le
 from benchmarks.int8_sides import Engine, graph_file, in_onnx_runtime, in_pytorch
 from benchmarks.record import Record
 from d2lbert import data
+from d2lbert.data.batching import pad
 from d2lbert.deploy.export import to_program
 from d2lbert.deploy.graphs import Graph, arguments, graph_of
 from d2lbert.text import WordPiece
@@ -138,7 +139,7 @@ def measure(tokenizer: WordPiece, texts: list[str], count: int) -> dict[str, Any
         metrics: dict[str, Any] = {"compiled": costs, "onnx_bytes": graph.stat().st_size}
         for length in LENGTHS:
             turns = [[one] for one in texts_of_length(tokenizer, texts, length, count)]
-            found, logits = race({side: (engine, False) for side, engine in engines.items()}, turns, "texts", REFERENCE)
+            found, logits = race({side: (engine, pad) for side, engine in engines.items()}, turns, "texts", REFERENCE)
             metrics[str(length)] = {**found, "differences": differences(logits, REFERENCE)}
     return metrics
 

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import engine_turns
 from benchmarks.engine_turns import differences, race, texts_of_length
+from d2lbert.data.batching import pack, pad
 from d2lbert.text import WordPiece
 from d2lbert.zoo import locate
 
@@ -32,9 +33,7 @@ def test_each_engine_gets_its_layout_and_the_warm_up_is_left_out(
         return run
 
     turns = [tokenizer.encode_batch(["a film", text]) for text in ("dull", "warm", "a dull film")]
-    found, logits = race(
-        {"ours": (engine("ours"), True), "theirs": (engine("theirs"), False)}, turns, "texts", "theirs"
-    )
+    found, logits = race({"ours": (engine("ours"), pack), "theirs": (engine("theirs"), pad)}, turns, "texts", "theirs")
     assert seen == {"ours": [1] * 5, "theirs": [2] * 5}  # packed into one row, or a row for each text
     assert logits["ours"][:, 0].tolist() == [3.0, 3.0, 4.0, 4.0, 5.0, 5.0]  # after two turns to warm up
     assert list(found["ratio"]) == ["ours to theirs"]

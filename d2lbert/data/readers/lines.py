@@ -6,7 +6,6 @@ import csv
 import fnmatch
 import gzip
 import io
-import json
 import lzma
 import math
 import re
@@ -15,12 +14,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from d2lbert.errors import UserError
 
 # A packed file of two megabytes may unpack to one line of gigabytes: nothing may grow beyond these, in bytes. A text
-# as long as a line may be is cut to what a model reads, but a file that is one value (JSON, XML) is read as a whole.
+# as long as a line may be is cut to what a model reads, but a file that is one text is read as a whole.
 LONGEST_LINE = 2**26
 LARGEST_WHOLE = 2**29
 
@@ -59,7 +57,7 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def whole_bytes(path: str | Path) -> bytes:
-    """Return the content of a file that is one value, such as JSON; ``.xz`` and ``.gz`` are unpacked.
+    """Return the content of a file that is one text; ``.xz`` and ``.gz`` are unpacked.
 
     Raises:
         UserError: the file is missing or damaged, or holds more than 512 MiB.
@@ -74,20 +72,6 @@ def whole_bytes(path: str | Path) -> bytes:
     if len(content) > LARGEST_WHOLE:
         raise UserError(f"{path} holds more than {LARGEST_WHOLE >> 20} MiB; divide it into several files")
     return content
-
-
-def read_json_value(path: str | Path) -> Any:
-    """Return the value of a JSON file; ``.xz`` and ``.gz`` are unpacked.
-
-    Raises:
-        UserError: the file is missing, damaged, not UTF-8 or not JSON.
-    """
-    try:
-        return json.loads(whole_bytes(path).decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8; save the file as UTF-8") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError of its own
-        raise UserError(f"{path} is not valid JSON ({error}); get the file again, or mend it") from None
 
 
 def file_ending(path: str | Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,16 +10,19 @@ from xml.parsers import expat
 
 from d2lbert.data.examples import Pair, ScoredPair, WordInContext
 from d2lbert.data.readers.lines import (
+    DAMAGE,
+    LONGEST_LINE,
     count_columns,
     csv_rows,
+    damaged,
     fault,
     filled,
     find_columns,
+    open_binary,
     parse_label,
     parse_relation,
     parse_score,
     tab_rows,
-    whole_bytes,
 )
 from d2lbert.data.readers.words import words_in_context
 from d2lbert.errors import UserError
@@ -28,6 +32,8 @@ PARAPHRASE = ("different", "paraphrase")
 ENTAILMENT = ("entailment", "not_entailment")
 INFERENCE = ("contradiction", "entailment", "neutral")
 SENSE = ("different", "same")
+
+_CHUNK = 2**16  # bytes of XML that are read at a time
 
 # What GLUE's files call the two texts and the label. Where a file has none of them, the error names the first.
 _TEXTS = (
@@ -131,21 +137,46 @@ def gold_path(data: str | Path) -> Path:
 
 
 def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
-    """Return all elements with a tag, in the order of the file. Only XML's own entities are allowed.
+    """Yield the elements with a tag, one in memory at a time; none lies inside another. Only XML's own entities may be.
 
     Raises:
-        UserError: the file is missing, damaged or not XML, its encoding is unknown, or it declares an entity.
+        UserError: the file is missing, damaged or not XML, its encoding is unknown, it declares an entity, or has more
+            than 64 MiB between the ends of two of these elements.
     """
-    content = whole_bytes(path)
     try:
-        _refuse_entities(path, content)
-        return ElementTree.fromstring(content).iter(tag)
+        with open_binary(path) as stream:
+            _refuse_entities(path, stream)
+        with open_binary(path) as stream:
+            yield from _elements(path, stream, tag)
     # An unknown encoding is a LookupError; one with more bytes per character than the parser reads is a ValueError.
     except (expat.ExpatError, ElementTree.ParseError, LookupError, ValueError) as error:
         raise UserError(f"{path} is not valid XML: {error}; mend or get the file again") from None
+    except DAMAGE as error:
+        raise damaged(path, error) from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
 
-def _refuse_entities(path: str | Path, content: bytes) -> None:
+def _elements(path: str | Path, stream: io.BufferedIOBase, tag: str) -> Iterator[ElementTree.Element]:
+    parser = ElementTree.XMLPullParser(("start", "end"))
+    root, held = None, 0  # the outermost element; the bytes since it was emptied
+    while True:
+        raw = stream.read(_CHUNK)
+        parser.feed(raw) if raw else parser.close()
+        for event, element in parser.read_events():
+            root = element if root is None else root
+            if event == "end" and element.tag == tag:
+                yield element
+                root.clear()
+                held = 0
+        held += len(raw)
+        if held > LONGEST_LINE:
+            raise UserError(f"{path} has more than {LONGEST_LINE >> 20} MiB without a <{tag}>; get the file again")
+        if not raw:
+            return
+
+
+def _refuse_entities(path: str | Path, stream: io.BufferedIOBase) -> None:
     """Refuse XML that declares an entity: a few nested entities can expand to gigabytes.
 
     ElementTree cannot forbid them, so expat, the parser that it uses, looks first and stops before any expansion.
@@ -156,7 +187,7 @@ def _refuse_entities(path: str | Path, content: bytes) -> None:
 
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = refuse
-    parser.Parse(content, True)
+    parser.ParseFile(stream)
 
 
 def _named_pairs(

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from d2lbert.data.examples import Answer, Question
-from d2lbert.data.readers.lines import is_visible, read_json_value
+from d2lbert.data.readers.json_items import json_items
+from d2lbert.data.readers.lines import is_visible
 from d2lbert.errors import UserError
 
 
 def squad(path: str | Path, labelled: bool = True) -> Iterator[Question]:
     """Read ``data`` -> articles -> ``paragraphs`` -> ``context`` and ``qas`` (Rajpurkar et al. 2016, 2018).
+
+    One article is in memory at a time.
 
     A question with ``is_impossible``, or with an empty list of answers, is not answered by the text. Every answer must
     occur in its text at the character that ``answer_start`` names. Where ``labelled`` is false, no answers are read.
@@ -21,7 +24,7 @@ def squad(path: str | Path, labelled: bool = True) -> Iterator[Question]:
         UserError: the file is missing, damaged, not JSON or laid out differently, a text is empty, or an answer does
             not occur where it should.
     """
-    for article in _items(path, read_json_value(path), "data", "the file"):
+    for article in json_items(path, _no_list("data", "the file"), "data"):
         title = str(article.get("title", "")) if isinstance(article, dict) else ""
         for paragraph in _items(path, article, "paragraphs", f"article {title!r}"):
             location = f"a paragraph of {title!r}"
@@ -60,8 +63,12 @@ def _items(path: str | Path, holder: Any, field: str, location: str) -> list[Any
     """Return a field that must be a list. ``location`` names the holder in the error message."""
     items = holder.get(field) if isinstance(holder, dict) else None
     if not isinstance(items, list):
-        raise UserError(f"{path}: {location} has no list {field!r}; lay the file out as SQuAD is")
+        raise UserError(f"{path}{_no_list(field, location)}")
     return items
+
+
+def _no_list(field: str, location: str) -> str:
+    return f": {location} has no list {field!r}; lay the file out as SQuAD is"
 
 
 def _text(path: str | Path, holder: Any, field: str, location: str) -> str:

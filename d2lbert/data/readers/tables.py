@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from d2lbert.config.settings import Settings, setting
+from d2lbert.data.readers.json_items import json_items
 from d2lbert.data.readers.lines import (
     count_columns,
     csv_rows,
     fault,
     find_column,
     nonblank_lines,
-    read_json_value,
     tab_rows,
 )
 from d2lbert.errors import UserError
@@ -184,10 +184,8 @@ def _json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _json_items(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    items = read_json_value(path)
-    if not isinstance(items, list):
-        raise UserError(f"{path} holds no list of objects; write [{{...}}, {{...}}], or one object on each line")
-    for number, value in enumerate(items, start=1):
+    no_list = " holds no list of objects; write [{...}, {...}], or one object on each line"
+    for number, value in enumerate(json_items(path, no_list), start=1):
         yield number, _as_object(path, number, value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -30,7 +31,9 @@ def test_every_step_has_words_and_a_chapter_that_exists() -> None:
     assert list(ledger.WORDS) == list(ledger.STEPS)
     chapters = {path.stem for path in ROOT.glob("chapters/*/*.ipynb")}
     assert {step.chapter for step in ledger.STEPS.values()} <= chapters | {""}
-    assert [name for name, step in ledger.STEPS.items() if step.make is None] == [ledger.SERVED]
+    assert all(bool(step.make) != bool(step.watch) for step in ledger.STEPS.values())
+    outside = [ledger.SERVED, ledger.CONTAINER, ledger.TRANSFORM, ledger.BROWSER]
+    assert [name for name, step in ledger.STEPS.items() if step.watch] == outside
 
 
 def test_a_row_has_its_ratio_its_difference_and_its_labels() -> None:
@@ -67,11 +70,10 @@ def stored(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: di
 
 
 def test_steps_that_are_not_measured_anew_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = {name: {"old": True} for name in (*ledger.STEPS, f"{ledger.STUDENT}x")}
+    rows = {name: {"old": True} for name in ledger.STEPS}
     stored(tmp_path, monkeypatch, "deployment/ledger", {"metrics": rows})
     kept = ledger.stored_rows("deployment/ledger", ["pruned", "8 bits"])
     assert set(ledger.STEPS) - set(kept) == {"pruned", "8 bits"}
-    assert set(kept) <= set(ledger.STEPS)  # students are read anew
     assert not ledger.stored_rows("deployment/ledger", list(ledger.STEPS))
 
 
@@ -81,22 +83,46 @@ def test_one_step_needs_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ledger.stored_rows("deployment/none", ["pruned"])
 
 
-def test_students_stand_where_their_chapter_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_student_has_the_accuracy_of_the_best_way_and_no_logits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ways = {
         way: {"parameters": 5, "bytes": 20, "accuracy": {"mean": mean, "n": 3}}
         for way, mean in (("labels", 0.7), ("logits", 0.8), ("soft targets", 0.75))
     }
     content = {"command": "c", "date": "d", "commit": "e", "metrics": {"students": {"BiLSTM": ways}}}
     stored(tmp_path, monkeypatch, "compression/distillation", content)
-    students = ledger.student_rows()
-    assert list(students) == ["student: BiLSTM"]
-    found = students["student: BiLSTM"]
-    assert (found["accuracy"], found["words"]) == (0.8, "taught by: logits, the best of 3 ways; mean of 3 runs")
-    assert found["measured"] == {"command": "c", "date": "d", "commit": "e"}
-    names = list(ledger.in_order({**dict.fromkeys(ledger.STEPS), **students}))
-    assert names[names.index("narrow table") + 1] == "student: BiLSTM"
-    assert names[names.index("student: BiLSTM") + 1] == "pruned"
-    assert len(names) == len(ledger.STEPS) + 1
+    found = ledger.student_row("BiLSTM")
+    words = "taught by: logits, the best of 3 ways; accuracy: mean of 3 runs"
+    assert (found["accuracy"], found["words"]) == (0.8, words)
+    assert found["taught"] == {"command": "c", "date": "d", "commit": "e"}
+    assert found["largest_difference_of_logits"] is None
+    assert found["changed"] is None
+
+
+def test_each_side_gets_the_texts_of_its_own_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny, mini = (WordPiece.from_pretrained(locate(name)) for name in ("d2lbert-tiny", "minilm"))
+    shop = SimpleNamespace(texts=["an unforgettable film", "dull"], tokenizer=mini)
+    for tokenizer, own in ((None, mini), (tiny, tiny)):
+        made = ledger.Made(lambda batch: batch, False, {}, tokenizer)
+        _, layout = ledger.short_side(shop, made)
+        assert layout([1, 0]).token_ids[1].tolist() == own.encode("an unforgettable film").ids
+        _, layout = ledger.long_side(shop, made, 2)
+        assert layout([1]).token_ids.shape == (1, ledger.TOKENS)
+    assert tiny.encode("an unforgettable film").ids != mini.encode("an unforgettable film").ids
+
+
+def test_what_is_seen_from_outside_becomes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = SimpleNamespace(truth=np.array([0, 1, 1]), whole=SimpleNamespace(encodings=lambda part: [0, 1, 2]))
+    shop.model = SimpleNamespace(labels=("negative", "positive"))
+    monkeypatch.setattr(ledger, "size_of", lambda model: {"parameters": 7, "bytes": 30})
+    monkeypatch.setattr(ledger, "labels_of", lambda engine, encodings: np.array([0, 1][: len(encodings)]))
+    answers = [{"label": "negative"}, {"label": "negative"}]
+    found = ledger.outside_row(shop, ledger.Seen(answers, [0.25, 0.5], 1000.0))
+    assert (found["accuracy"], found["changed"], found["right before"], found["parameters"]) == (0.5, 1, 1, 7)
+    assert found["milliseconds"] == {"p50": 250.0, "p95": 500.0}
+    assert found["dollars_per_million"] == pytest.approx(ledger.dollars(1000.0))
+    assert ledger.outside_row(shop, ledger.Seen(answers, [], 1000.0))["milliseconds"] is None
 
 
 def test_texts_are_as_long_as_whole_words_allow() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from benchmarks.deployment import ledger, ledger_answers
+from benchmarks.from_outside import Seen
 from d2lbert import get_model
 from d2lbert.data.examples import Question
 from d2lbert.tasks.question_answering import QuestionAnswering
@@ -15,10 +21,36 @@ TEXT = "AMLC 2019 is held in Seattle. It is a conference of one company, and abo
 QUESTIONS = [Question("Where is AMLC held?", TEXT), Question("How many people come to the conference?", TEXT)]
 
 
-def test_the_steps_are_those_of_the_classifier() -> None:
-    told = {name: step.chapter for name, step in ledger.STEPS.items() if name != ledger.SERVED}
+def test_the_engines_are_those_of_the_classifier_in_their_order() -> None:
+    """No student of the reader was trained."""
+    engines = {name: step for name, step in ledger.STEPS.items() if step.make and not name.startswith(ledger.STUDENT)}
+    told = {name: step.chapter for name, step in engines.items()}
     assert {name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()} == told
     assert list(ledger_answers.STEPS) == list(told)
+
+
+def test_the_server_gets_questions_with_their_texts_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is not started: what it would be asked is answered here."""
+    long = Question("Where?", "It is in Seattle, as it was in the years before. " * 9)
+    too_long = Question("Where?", "It is in Seattle. " * 99)
+    shop = SimpleNamespace(test=[*QUESTIONS, long, too_long], folder=Path("nowhere"))
+    shop.model, shop.tokenizer = get_model("minilm", "squad")
+    asked = []
+
+    def by_clients(what: Any, clients: int, seconds: float) -> Seen:
+        asked.append(what)
+        return Seen([{"answer": "Seattle"}] * 4, [0.25, 0.5], 8.0)
+
+    monkeypatch.setattr(ledger_answers, "by_clients", by_clients)
+    monkeypatch.setattr(ledger_answers, "reading", lambda *_: "folder")
+    monkeypatch.setattr(ledger_answers, "serving", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(ledger_answers, "scored", lambda _, answers: (np.array([1.0, 0.0, 1.0, 1.0]), answers))
+    first = (np.array([1.0, 1.0, 1.0, 1.0]), ["Seattle", "a thousand", "Seattle", "Seattle"])
+    found = ledger_answers.served_row(shop, first, 2, 1.0)
+    assert asked[0].contents[1] == {"text": "How many people come to the conference?", "pair": TEXT}
+    assert [content["pair"] for content in asked[0].long] == [long.context, TEXT]
+    assert (found["f1"], found["changed"], found["questions_per_second"]) == (0.75, 1, 8.0)
+    assert found["milliseconds"] == {"p50": 250.0, "p95": 500.0}
 
 
 def test_transformers_gives_the_logits_of_ours() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from d2lbert import UserError, data
 from d2lbert.data import Pair, ScoredPair, Sentence, WordInContext, read_file
-from d2lbert.data.readers.pairs import glue_pairs, sense_pair
+from d2lbert.data.readers import pairs
+from d2lbert.data.readers.pairs import glue_pairs, rte, sense_pair
 from d2lbert.storage.places import home
 
 # Data set and split -> examples, as counted when the mirror was made. One file of 4,076, 9,815 or 5,282 pairs is cut.
@@ -242,3 +244,20 @@ def test_a_cut_file_gives_every_example_once(no_data: None) -> None:
     assert len(lines) - 1 == len(train) + len(dev)
     assert dev[0].first == lines[10].split("\t")[3]
     assert train[9].first == lines[11].split("\t")[3]
+
+
+def test_xml_is_read_pair_by_pair_in_the_memory_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rte.xml"
+    one = f"<group><pair entailment='YES'><t>{'x' * 20_000}</t><h>b</h></pair></group>"
+    path.write_text(f"<c>{one * 1000}</c>")
+    tracemalloc.start()
+    assert sum(1 for _ in rte(path)) == 1000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size > 20e6
+    assert peak < 2e6
+    monkeypatch.setattr(pairs, "LONGEST_LINE", 2**17)
+    assert sum(1 for _ in rte(path)) == 1000
+    path.write_text(f"<c>{'<d/>' * 2**17}</c>")
+    with pytest.raises(UserError, match=r"rte\.xml has more than 0 MiB without a <pair>; get the file again"):
+        list(rte(path))

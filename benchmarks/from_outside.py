@@ -1,0 +1,169 @@
+"""A model as those see it who ask: behind a server, in SageMaker's container, in a browser.
+
+The model is a folder that says how many tokens it reads (``trained_length``): by default a classifier reads 128. What
+is asked runs in processes of its own; the clients share the machine with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import shutil
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clients import send
+from benchmarks.deployment.serving import PORT, WARM_UP, serving
+from benchmarks.int8_sides import batches_of
+from benchmarks.record import ROOT
+from d2lbert.deploy.browser.export import export_for_browser
+from d2lbert.weights.folder import CONFIG_FILE
+from d2lbert.zoo import locate
+from tools.headless import chromium
+
+CONTAINER = ["-m", "d2lbert.deploy.sagemaker", "serve"]
+TASK = "sentiment"  # its name in the browser
+_MODULES = ROOT / "d2lbert" / "deploy" / "browser" / "js"
+_RUNTIME = ROOT / "site" / "extra" / "onnxruntime"
+# The first of the texts is answered once before, to warm up.
+_RUN = """
+const [task, texts, done] = arguments;
+(async () => {
+  const { Model, loadRuntime } = await import("./model.js");
+  const model = await Model.open("models/", await loadRuntime("onnxruntime/"));
+  const found = [];
+  for (const text of [texts[0], ...texts]) {
+    const began = performance.now();
+    const answer = await model.classify(task, text);
+    found.push([answer, (performance.now() - began) / 1000]);
+  }
+  return JSON.stringify(found.slice(1));
+})().then(done, (error) => done(`failed: ${error}`));
+"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked.
+
+    Fields:
+        contents: of requests, in their real lengths.
+        long: contents of nearly as many tokens as the model reads, to take the time of one answer.
+    """
+
+    contents: list[dict[str, str]]
+    long: list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What those who ask have seen.
+
+    Fields:
+        answers: to the contents, in their order.
+        waited: seconds until the answer to each long one; empty where none was sent.
+        per_second: answers.
+    """
+
+    answers: list[dict[str, Any]]
+    waited: list[float]
+    per_second: float
+
+
+def reading(model: str, tokens: int, folder: Path) -> Path:
+    """Return a copy of a model that reads so many tokens."""
+    shutil.copytree(locate(model), folder)
+    path = folder / CONFIG_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "trained_length": tokens}))
+    return folder
+
+
+def by_clients(asked: Asked, clients: int, seconds: float) -> Seen:
+    """Ask the server at :data:`~benchmarks.deployment.serving.PORT`: many clients, and one with what is long.
+
+    Raises:
+        SystemExit: it refused some.
+    """
+    send(PORT, "/invocations", asked.contents, clients, min(WARM_UP, seconds))
+    one = send(PORT, "/invocations", asked.long, 1, seconds)
+    many = send(PORT, "/invocations", asked.contents, clients, seconds)
+    if one.refused or many.refused:
+        raise SystemExit(f"the server refused {one.refused + many.refused} requests: run it again on an idle machine")
+    answers = [answer for batch in batches_of(asked.contents) for answer in answers_to_lines(batch)]
+    return Seen(answers, one.waited, len(many.waited) / many.seconds)
+
+
+def by_transform(asked: Asked, seconds: float) -> Seen:
+    """Ask the server as a batch transform job does: everything in one request of JSON lines, again and again."""
+    answers, count, began = answers_to_lines(asked.contents), 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - began < seconds:
+        count += len(answers_to_lines(asked.contents))
+    return Seen(answers, [], count / (time.perf_counter() - began))
+
+
+def answers_to_lines(contents: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Return the server's answers to one request of JSON lines."""
+    body = "".join(json.dumps(content) + "\n" for content in contents).encode()
+    kind = {"Content-Type": "application/jsonlines"}
+    request = urllib.request.Request(f"http://127.0.0.1:{PORT}/invocations", body, kind)
+    with urllib.request.urlopen(request, timeout=600) as reply:
+        return [json.loads(line) for line in reply.read().splitlines()]
+
+
+@contextmanager
+def container(model: Path, root: Path) -> Iterator[None]:
+    """Run the program ``serve`` of SageMaker's container in this context, with a model under a root folder."""
+    shutil.copytree(model, root / "model")
+    variables = {"SAGEMAKER_BASE_DIR": str(root), "SAGEMAKER_BIND_TO_PORT": str(PORT)}
+    with serving(CONTAINER, variables):
+        yield
+
+
+def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
+    """Let Chromium classify, one text after the other, in 8 bits, on one core; also return the bytes that it downloads.
+
+    Raises:
+        SystemExit: the page failed.
+        UserError: Chromium or its driver is not installed.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        site = Path(name)
+        shutil.copytree(_MODULES, site, dirs_exist_ok=True)
+        shutil.copytree(_RUNTIME, site / "onnxruntime")
+        export_for_browser({TASK: str(model)}, site / "models", "onnx-web-int8")
+        (site / "index.html").write_text("<!doctype html><title>a classifier</title>")
+        downloaded = sum(path.stat().st_size for path in site.rglob("*") if path.name not in ("index.html", "LICENSE"))
+        with _files(site) as address, chromium(seconds=1200) as window:
+            window.get(f"{address}/index.html")
+            texts = [content["text"] for content in (*asked.long, *asked.contents)]
+            told = window.execute_async_script(_RUN, TASK, texts)
+    if told.startswith("failed"):
+        raise SystemExit(f"the browser {told}")
+    found, long = json.loads(told), len(asked.long)
+    answers, seconds = [answer for answer, _ in found], [second for _, second in found]
+    return Seen(answers[long:], seconds[:long], len(asked.contents) / sum(seconds[long:])), downloaded
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Say nothing for each request."""
+
+
+@contextmanager
+def _files(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; yield its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
