@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import bisect
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -263,13 +263,13 @@ def shortened(tokenizer: WordPiece, texts: list[str], tokens: int, count: int) -
     return found
 
 
-def stored_rows(result: str, names: list[str]) -> dict[str, Any]:
+def stored_rows(result: str, names: list[str], known: Collection[str]) -> dict[str, Any]:
     """Return the rows of an earlier run that are not measured anew.
 
     Raises:
         SystemExit: only some steps are asked for, and there is no earlier run.
     """
-    if len(names) == len(STEPS):
+    if len(names) == len(known):
         return {}
     try:
         rows: dict[str, Any] = notebook.results(result)["metrics"]
@@ -305,7 +305,7 @@ def main() -> None:
     record = Record(
         options.result, ["torch", "transformers", "onnxruntime", "d2lbert"], data_sets=["sst2"], size=options.size
     )
-    rows = stored_rows(options.result, names)
+    rows = stored_rows(options.result, names, STEPS)
     measured = measure(options.size, Limits(options.turns, options.batches, options.seconds), names)
     stamp = record.stamp() | record.beside()
     rows |= {name: {**own, "measured": stamp} for name, own in measured.items()}

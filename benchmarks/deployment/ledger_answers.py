@@ -6,9 +6,11 @@ for one window (the longest ones, of at most 256 tokens), questions a second, th
 first row, dollars for a million questions; and F1, with the standard error of its difference to the first row. All
 engines take turns in one process: batches of windows for the speed, all questions for F1. The server runs after them
 in a process of its own: one client sends the questions about the longest texts, 64 at once send all. What is chosen
-(counts of pieces, importance, calibration) is chosen from training questions.
+(counts of pieces, importance, calibration) is chosen from training questions. With ``--steps`` the other rows stay as
+they were.
 
     python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; nine minutes on two idle cores
+    python -m benchmarks.deployment.ledger_answers --steps served
     python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2 --seconds 1
 """
 
@@ -27,7 +29,18 @@ from torch import Tensor, nn
 
 from benchmarks.command_line import command_line
 from benchmarks.compression.sharing import size_of
-from benchmarks.deployment.ledger import CLIENTS, PRICE, RANK, SAME, SERVED, TOKENS, WORDS, dollars, milliseconds
+from benchmarks.deployment.ledger import (
+    CLIENTS,
+    PRICE,
+    RANK,
+    SAME,
+    SERVED,
+    TOKENS,
+    WORDS,
+    dollars,
+    milliseconds,
+    stored_rows,
+)
 from benchmarks.deployment.serving import OURS, serving
 from benchmarks.engine_turns import TOLERANCE, instructions, rested
 from benchmarks.from_outside import Asked, by_clients, reading
@@ -161,6 +174,9 @@ STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
 }
 
 
+NAMES = [*STEPS, SERVED]
+
+
 def f1_of(shop: Workshop, inputs: list[Input], outputs: list[np.ndarray]) -> tuple[np.ndarray, list[str]]:
     """Return the F1 of each question, and the answers."""
     return scored(shop, [one["answer"] for one in shop.task.predictions(shop.test, inputs, outputs)])
@@ -200,12 +216,12 @@ def engine_rows(shop: Workshop, turns: int, batches: int | None) -> tuple[dict[s
     longest = sorted(inputs, key=lambda one: -len(one.encodings[0]))[:turns]
     latency = laps_of(shop, models, [[one] for one in longest])
     speed = compare(
-        laps_of(shop, models, batches_of(inputs)[:batches]), "windows", [(name, REFERENCE) for name in list(STEPS)[1:]]
+        laps_of(shop, models, batches_of(inputs)[:batches]), "windows", [(name, REFERENCE) for name in list(made)[1:]]
     )
     outputs = {name: compute_outputs(model, inputs, shop.tokenizer, "cpu") for name, model in models.items()}
     scores = {name: f1_of(shop, inputs, own) for name, own in outputs.items()}
     rows, first = {}, scores[REFERENCE]
-    for name in STEPS:
+    for name in made:
         pairs = zip(outputs[name], outputs[REFERENCE], strict=True)
         largest = max(float(np.abs(own - first).max()) for own, first in pairs)
         if name in SAME and largest > TOLERANCE:
@@ -229,9 +245,9 @@ def engine_rows(shop: Workshop, turns: int, batches: int | None) -> tuple[dict[s
 
 def served_row(shop: Workshop, first: tuple[np.ndarray, list[str]], turns: int, seconds: float) -> dict[str, Any]:
     """Return what clients see of the server; ``first`` are F1 and answers of the first row."""
-    contents = [{"text": question.question, "pair": question.context} for question in shop.test]
+    contents = [{"text": question.context, "pair": question.question} for question in shop.test]
     fitting = [content for content in contents if len(shop.tokenizer.encode(*content.values())) <= TOKENS]
-    long = sorted(fitting, key=lambda content: -len(content["pair"]))[:turns]
+    long = sorted(fitting, key=lambda content: -len(content["text"]))[:turns]
     with serving([*OURS, str(reading(MODEL, TOKENS, shop.folder / "served"))]):
         seen = by_clients(Asked(contents, long), CLIENTS, seconds)
     return {
@@ -250,6 +266,7 @@ def served_row(shop: Workshop, first: tuple[np.ndarray, list[str]], turns: int, 
 def main() -> None:
     """Measure all steps and write ``results/deployment/ledger_answers.json``."""
     parser = command_line(str(__doc__))
+    parser.add_argument("--steps", nargs="+", choices=NAMES, default=NAMES, help="what is measured anew")
     parser.add_argument("--turns", type=int, default=40, help="windows whose latency is taken")
     parser.add_argument("--batches", type=int, default=15, help="of windows whose speed is taken")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each measurement of the server")
@@ -258,12 +275,16 @@ def main() -> None:
     options = parser.parse_args()
     packages = ["torch", "transformers", "onnxruntime", "d2lbert"]
     record = Record(options.result, packages, data_sets=["xquad", "squadshifts"], samples_do=False, size=options.size)
+    rows = stored_rows(options.result, options.steps, NAMES)
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), options.size)
-        rows, first = engine_rows(shop, options.turns, options.batches)
-        rows[SERVED] = served_row(shop, first, options.turns, options.seconds)
+        measured, first = engine_rows(shop, options.steps, options.turns, options.batches)
+        if SERVED in options.steps:
+            measured[SERVED] = served_row(shop, first, options.turns, options.seconds)
+    stamp = record.stamp() | record.beside()
+    rows |= {name: {**own, "measured": stamp} for name, own in measured.items() if name in options.steps}
     record.write(
-        rows,
+        {name: rows[name] for name in NAMES if name in rows},
         data="xquad",
         questions=len(shop.test),
         batch_size=BATCH,
@@ -272,6 +293,7 @@ def main() -> None:
         model=MODEL,
         threads=torch.get_num_threads(),
         instructions=instructions(),
+        quiet=all(own["measured"].get("quiet", True) for own in rows.values()),
     )
 
 

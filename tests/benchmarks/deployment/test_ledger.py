@@ -72,15 +72,15 @@ def stored(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: di
 def test_steps_that_are_not_measured_anew_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {name: {"old": True} for name in ledger.STEPS}
     stored(tmp_path, monkeypatch, "deployment/ledger", {"metrics": rows})
-    kept = ledger.stored_rows("deployment/ledger", ["pruned", "8 bits"])
+    kept = ledger.stored_rows("deployment/ledger", ["pruned", "8 bits"], ledger.STEPS)
     assert set(ledger.STEPS) - set(kept) == {"pruned", "8 bits"}
-    assert not ledger.stored_rows("deployment/ledger", list(ledger.STEPS))
+    assert not ledger.stored_rows("deployment/ledger", list(ledger.STEPS), ledger.STEPS)
 
 
 def test_one_step_needs_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=r"no stored results/deployment/none\.json: measure all steps first"):
-        ledger.stored_rows("deployment/none", ["pruned"])
+        ledger.stored_rows("deployment/none", ["pruned"], ledger.STEPS)
 
 
 def test_a_student_has_the_accuracy_of_the_best_way_and_no_logits(

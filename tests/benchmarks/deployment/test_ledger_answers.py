@@ -15,6 +15,7 @@ from benchmarks.from_outside import Seen
 from d2lbert import get_model
 from d2lbert.data.examples import Question
 from d2lbert.tasks.question_answering import QuestionAnswering
+from d2lbert.tasks.table import named_task
 from d2lbert.torch.training.evaluation import compute_outputs
 
 TEXT = "AMLC 2019 is held in Seattle. It is a conference of one company, and about a thousand people come to it."
@@ -47,8 +48,10 @@ def test_the_server_gets_questions_with_their_texts_the_longest_first(monkeypatc
     monkeypatch.setattr(ledger_answers, "scored", lambda _, answers: (np.array([1.0, 0.0, 1.0, 1.0]), answers))
     first = (np.array([1.0, 1.0, 1.0, 1.0]), ["Seattle", "a thousand", "Seattle", "Seattle"])
     found = ledger_answers.served_row(shop, first, 2, 1.0)
-    assert asked[0].contents[1] == {"text": "How many people come to the conference?", "pair": TEXT}
-    assert [content["pair"] for content in asked[0].long] == [long.context, TEXT]
+    of_texts = named_task("question_answering").of_texts
+    read = [of_texts([content["text"]], [content["pair"]], ())[0] for content in asked[0].contents]
+    assert read == shop.test
+    assert [content["text"] for content in asked[0].long] == [long.context, TEXT]
     assert (found["f1"], found["changed"], found["questions_per_second"]) == (0.75, 1, 8.0)
     assert found["milliseconds"] == {"p50": 250.0, "p95": 500.0}
 
