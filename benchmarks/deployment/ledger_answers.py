@@ -208,9 +208,11 @@ def laps_of(shop: Workshop, models: dict[str, nn.Module], turns: list[list[Input
     return take_turns({name: side(model) for name, model in models.items()}, [turns[0]] * 2 + turns, 2)
 
 
-def engine_rows(shop: Workshop, turns: int, batches: int | None) -> tuple[dict[str, Any], tuple[np.ndarray, list[str]]]:
-    """Return the rows of all engines, and F1 and answers of the first."""
-    made = {name: make(shop) for name, (_, make) in STEPS.items()}
+def engine_rows(
+    shop: Workshop, names: list[str], turns: int, batches: int | None
+) -> tuple[dict[str, Any], tuple[np.ndarray, list[str]]]:
+    """Let steps take turns with the first row; return the rows of all, and F1 and answers of the first."""
+    made = {name: make(shop) for name, (_, make) in STEPS.items() if name in (REFERENCE, *names)}
     models = {name: one.model.eval() for name, one in made.items()}
     inputs = shop.task.inputs(shop.test, shop.tokenizer, TOKENS)
     longest = sorted(inputs, key=lambda one: -len(one.encodings[0]))[:turns]
