@@ -89,6 +89,8 @@ def reading(model: str, tokens: int, folder: Path) -> Path:
 def by_clients(asked: Asked, clients: int, seconds: float) -> Seen:
     """Ask the server at :data:`~benchmarks.deployment.serving.PORT`: many clients, and one with what is long.
 
+    The answers that are returned come after that, to requests of 32 contents each.
+
     Raises:
         SystemExit: it refused some.
     """
@@ -140,7 +142,8 @@ def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
         shutil.copytree(_RUNTIME, site / "onnxruntime")
         export_for_browser({TASK: str(model)}, site / "models", "onnx-web-int8")
         (site / "index.html").write_text("<!doctype html><title>a classifier</title>")
-        downloaded = sum(path.stat().st_size for path in site.rglob("*") if path.name not in ("index.html", "LICENSE"))
+        files = [path for path in site.rglob("*") if path.is_file() and path.name not in ("index.html", "LICENSE")]
+        downloaded = sum(path.stat().st_size for path in files)
         with _files(site) as address, chromium(seconds=1200) as window:
             window.get(f"{address}/index.html")
             texts = [content["text"] for content in (*asked.long, *asked.contents)]

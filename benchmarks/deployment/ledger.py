@@ -6,14 +6,15 @@ difference of a logit to the first row, and dollars for a million sentences on a
 is that of the chapter on SageMaker.
 
 Engines take turns with the first row in one process, and their ratio to it is kept. What is seen from outside (the
-server, SageMaker's container, the browser) runs in processes of its own, after them; it answers with labels, so no
-logits are compared. To the server and the container the longer texts are sent by one client, the sentences by 64 at
-once; a batch transform job sends all sentences in one request. A browser downloads its bytes; it computes on one core,
+server, SageMaker's container, the browser) runs in processes of its own, after them, each once; it answers with
+probabilities, so no logits are compared. To the server and the container texts of nearly as many tokens are sent by one
+client, the sentences by 64 at once; the labels are from requests of 32 sentences after that. A batch transform job
+sends all sentences in one request, here to the container that has the settings of an endpoint. A browser downloads its bytes; it computes on one core,
 on the reader's machine, so it has no price. Two students are timed with weights that have learned nothing, which takes
 as long; their accuracy is from ``compression/distillation``. With ``--steps`` the other rows stay as they were: each
 row tells when, where and how it was measured.
 
-    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA and Chromium; five minutes on two idle cores
+    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA and Chromium; seven minutes on two idle cores
     python -m benchmarks.deployment.ledger --steps pruned
     python -m benchmarks.deployment.ledger --turns 3 --batches 2 --seconds 1 --result deployment/trial
 """
@@ -223,6 +224,8 @@ def row(
 
 def engine_rows(shop: Workshop, names: list[str], limits: Limits) -> dict[str, Any]:
     """Let steps take turns with the first row; return the rows of those that were asked for."""
+    if not any(STEPS[name].make for name in names):
+        return {}
     made = {name: step.make(shop) for name in dict.fromkeys([REFERENCE, *names]) if (step := STEPS[name]).make}
     turns = range(limits.turns)
     latency, _ = turns_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import json
 import re
@@ -15,7 +16,11 @@ from d2lbert.errors import UserError
 
 _CHUNK = 2**16  # bytes
 _SPACE = re.compile(r"[ \t\n\r]*")
+# What may follow the beginning of a number that a piece of the file has cut: "1." is one more digit away from a number.
+_REST_OF_A_NUMBER = re.compile(r"[-+.0-9eE]*\Z")
 _DECODER = json.JSONDecoder()
+# A fault so near to the end of what is held may be the cut itself: the longest of its marks is an escape of 12 letters.
+_NEAR = 16
 
 
 def json_items(path: str | Path, no_list: str, field: str = "") -> Iterator[Any]:
@@ -24,11 +29,12 @@ def json_items(path: str | Path, no_list: str, field: str = "") -> Iterator[Any]
     Args:
         path: the file.
         no_list: the error, after the path, where there is no such list.
-        field: of the object in the file, whose value is the list; by default the file is the list.
+        field: of the object in the file, whose value is the list, its first one of that name; by default the file is
+            the list.
 
     Raises:
-        UserError: the file is missing, damaged, not UTF-8 or not JSON, has no such list, or an item of more than 64 Mi
-            characters.
+        UserError: the file is missing, damaged, not UTF-8 or not JSON, has no such list, or holds a value of more than
+            64 Mi characters in the list or before it.
     """
     try:
         with open_binary(path) as stream:
@@ -36,7 +42,8 @@ def json_items(path: str | Path, no_list: str, field: str = "") -> Iterator[Any]
             if field and not reader.enter(field):
                 raise UserError(f"{path}{no_list}")
             if reader.next_character() != "[":
-                reader.value()  # what is no JSON at all is told so
+                with contextlib.suppress(_TooLongError):  # what is no JSON at all is told so
+                    reader.value()
                 raise UserError(f"{path}{no_list}")
             yield from reader.items()
             reader.leave(inside=bool(field))
@@ -46,6 +53,10 @@ def json_items(path: str | Path, no_list: str, field: str = "") -> Iterator[Any]
         raise damaged(path, error) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+class _TooLongError(UserError):
+    """A value has more characters than may be held."""
 
 
 class _Reader:
@@ -66,7 +77,8 @@ class _Reader:
     def enter(self, field: str) -> bool:
         """Read an object up to the value of a field; return whether it has the field."""
         if self.next_character() != "{":
-            self.value()
+            with contextlib.suppress(_TooLongError):
+                self.value()
             return False
         self.place += 1
         if self.skip("}"):
@@ -106,20 +118,27 @@ class _Reader:
         return name
 
     def value(self) -> Any:
-        """Return the next value; a number ends where something else follows."""
+        """Return the next value.
+
+        Raises:
+            UserError: it is not JSON, or too long.
+        """
         self.next_character()
         while True:
             try:
                 found, end = _DECODER.raw_decode(self.text, self.place)
-                if end < len(self.text) or self.ended:
+                if self.ended or not _REST_OF_A_NUMBER.match(self.text, end):
                     self.place = end
                     return found
             except json.JSONDecodeError as error:  # or the value is not there to its end
-                if self.ended or len(self.text) - self.place > LONGEST_LINE:
+                cut = error.pos > len(self.text) - _NEAR or error.msg.startswith("Unterminated string")
+                if self.ended or not cut:
                     self.place = error.pos
                     raise self.fault(error.msg) from None
             except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists
                 raise self.fault(str(error)) from None
+            if len(self.text) - self.place >= LONGEST_LINE:
+                raise _TooLongError(f"{self.path} holds a value of more than {LONGEST_LINE:,} characters; divide it")
             self._read_on()
 
     def skip(self, character: str) -> bool:
@@ -143,8 +162,9 @@ class _Reader:
             self._read_on()
 
     def _read_on(self) -> None:
-        """Read at least as much again as is held: a long value is tried a few times, not once for each chunk."""
-        raw = self.stream.read(max(_CHUNK, len(self.text) - self.place))
+        """Read as much again as is held: a long value is tried a few times, not once for each chunk."""
+        held = len(self.text) - self.place
+        raw = self.stream.read(max(_CHUNK, min(held, LONGEST_LINE - held)))
         self.ended = not raw
         self.before += self.place
         self.text = self.text[self.place :] + self.decoder.decode(raw, final=self.ended)

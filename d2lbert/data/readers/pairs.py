@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -141,7 +142,7 @@ def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
 
     Raises:
         UserError: the file is missing, damaged or not XML, its encoding is unknown, it declares an entity, or has more
-            than 64 MiB between the ends of two of these elements.
+            than 64 MiB in one piece or between the ends of two of these elements.
     """
     try:
         with open_binary(path) as stream:
@@ -158,22 +159,38 @@ def xml_elements(path: str | Path, tag: str) -> Iterator[ElementTree.Element]:
 
 
 def _elements(path: str | Path, stream: io.BufferedIOBase, tag: str) -> Iterator[ElementTree.Element]:
-    parser = ElementTree.XMLPullParser(("start", "end"))
-    root, held = None, 0  # the outermost element; the bytes since it was emptied
+    parser: Any = ElementTree.XMLPullParser(("start", "end"))
+    around: list[ElementTree.Element] = []  # the elements that are open, the outermost first
+    held = 0  # bytes since these were emptied
     while True:
-        raw = stream.read(_CHUNK)
+        raw = stream.read(max(_CHUNK, held))  # expat begins a long piece anew with each part of it
         parser.feed(raw) if raw else parser.close()
-        for event, element in parser.read_events():
-            root = element if root is None else root
-            if event == "end" and element.tag == tag:
-                yield element
-                root.clear()
-                held = 0
         held += len(raw)
+        for event, element in parser.read_events():
+            if event == "start":
+                around.append(element)
+                continue
+            around.pop()
+            if element.tag == tag:
+                yield element
+                _empty(around)
+                held = 0
         if held > LONGEST_LINE:
-            raise UserError(f"{path} has more than {LONGEST_LINE >> 20} MiB without a <{tag}>; get the file again")
+            raise _too_long(path, f"without a <{tag}>")
         if not raw:
             return
+
+
+def _empty(around: list[ElementTree.Element]) -> None:
+    """Drop what open elements hold, but for the next open one."""
+    for element in around[:-1]:
+        del element[:-1]
+    for element in around[-1:]:
+        del element[:]
+
+
+def _too_long(path: str | Path, what: str) -> UserError:
+    return UserError(f"{path} has more than {LONGEST_LINE >> 20} MiB {what}; get the file again")
 
 
 def _refuse_entities(path: str | Path, stream: io.BufferedIOBase) -> None:
@@ -187,7 +204,14 @@ def _refuse_entities(path: str | Path, stream: io.BufferedIOBase) -> None:
 
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = refuse
-    parser.ParseFile(stream)
+    read = waiting = 0  # bytes, and those of a piece that has not ended
+    while raw := stream.read(max(_CHUNK, waiting)):
+        parser.Parse(raw, False)
+        read += len(raw)
+        waiting = read - max(parser.CurrentByteIndex, 0)
+        if waiting > LONGEST_LINE:
+            raise _too_long(path, "in one piece")
+    parser.Parse(b"", True)
 
 
 def _named_pairs(

@@ -130,13 +130,12 @@ def read_table(path: str | Path, format: str, separator: str = "", headed: bool 
 
     Raises:
         UserError: the file is missing, damaged or of another format; pyarrow is not installed; the separator is not
-            one character. A damaged line raises when the rows come to it, in a file of JSON lines at once.
+            one character. A damaged line raises when the rows come to it, in a file of JSON at once.
     """
     if format == "jsonl":
         return _of_objects(path, lambda: _json_lines(path))
     if format == "json":
-        items = list(_json_items(path))
-        return _of_objects(path, lambda: items)
+        return _of_objects(path, lambda: _json_items(path))
     if format == "parquet":
         return _parquet(path)
     character = parse_separator(separator) or ("\t" if format == "tsv" else find_separator(path))

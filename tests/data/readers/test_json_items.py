@@ -86,12 +86,39 @@ def test_a_place_is_counted_from_the_beginning_of_the_file(tmp_path: Path, monke
         list(json_items(path, NO_LIST))
 
 
+@pytest.mark.parametrize("number", ["0.5", "1e-7", "-12.25E+3", "true", "null"])
+@pytest.mark.parametrize("size", range(1, 11))
+def test_a_number_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, size: int) -> None:
+    monkeypatch.setattr(module, "_CHUNK", size)
+    path = write(tmp_path, f'{{"version": {number}, "data": [{number}, {number}]}}'.encode())
+    assert list(json_items(path, NO_LIST, "data")) == [json.loads(number)] * 2
+
+
 def test_an_item_may_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_LINE", 1000)
     monkeypatch.setattr(module, "_CHUNK", 100)
     assert list(json_items(write(tmp_path, json.dumps(["x" * 900] * 9).encode()), NO_LIST)) == ["x" * 900] * 9
-    path = write(tmp_path, gzip.compress(b'["' + b"x" * 100_000), "file.json.gz")
-    with pytest.raises(UserError, match="Unterminated string"):
+    long = "holds a value of more than 1,000 characters; divide it"
+    for content, field in ((["x" * 100_000], ""), ([["x"] * 9000], ""), ({"a": "x" * 9000, "data": [1]}, "data")):
+        path = write(tmp_path, gzip.compress(json.dumps(content).encode()), "file.json.gz")
+        with pytest.raises(UserError) as caught:
+            list(json_items(path, NO_LIST, field))
+        assert str(caught.value) == f"{path} {long}"
+
+
+def test_what_is_long_and_no_list_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(module, "_CHUNK", 100)
+    for content, field in (({"data": ["x" * 99] * 99}, ""), (["x" * 99] * 99, "data"), ({"data": "x" * 9999}, "data")):
+        path = write(tmp_path, json.dumps(content).encode())
+        with pytest.raises(UserError) as caught:
+            list(json_items(path, NO_LIST, field))
+        assert str(caught.value) == f"{path}{NO_LIST}"
+
+
+def test_a_fault_is_found_where_it_is_not_at_the_end_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, b'[{"text": "a" "label": 1}' + b"," + b" " * 2**20 + b"2]")
+    with pytest.raises(UserError, match=r"\(Expecting ',' delimiter: character 15\)"):
         list(json_items(path, NO_LIST))
 
 

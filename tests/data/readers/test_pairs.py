@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import tracemalloc
 from collections import Counter
@@ -246,18 +247,49 @@ def test_a_cut_file_gives_every_example_once(no_data: None) -> None:
     assert train[9].first == lines[11].split("\t")[3]
 
 
-def test_xml_is_read_pair_by_pair_in_the_memory_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("groups", [1, 1000])
+def test_xml_is_read_pair_by_pair_in_the_memory_of_one(tmp_path: Path, groups: int) -> None:
+    """All pairs in one element below the outermost, and each in one of its own, with other elements between."""
     path = tmp_path / "rte.xml"
-    one = f"<group><pair entailment='YES'><t>{'x' * 20_000}</t><h>b</h></pair></group>"
-    path.write_text(f"<c>{one * 1000}</c>")
+    one = f"<note/><pair entailment='YES'><t>{'x' * 20_000}</t><h>b</h></pair>"
+    path.write_text(f"<c>{f'<group>{one * (1000 // groups)}</group>' * groups}</c>")
     tracemalloc.start()
     assert sum(1 for _ in rte(path)) == 1000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert path.stat().st_size > 20e6
     assert peak < 2e6
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"<c>{'<d/>' * 2**17}</c>", "without a <pair>"),
+        (f"<c><!--{'x' * 2**19}--></c>", "in one piece"),
+        (f"<c><d a='{'x' * 2**19}'/></c>", "in one piece"),
+    ],
+)
+def test_xml_may_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, message: str
+) -> None:
+    path = write(tmp_path, RTE.replace("<pair", f"<!--{'x' * 2**16}--><pair"))
     monkeypatch.setattr(pairs, "LONGEST_LINE", 2**17)
-    assert sum(1 for _ in rte(path)) == 1000
-    path.write_text(f"<c>{'<d/>' * 2**17}</c>")
-    with pytest.raises(UserError, match=r"rte\.xml has more than 0 MiB without a <pair>; get the file again"):
+    assert len(list(rte(path))) == 1
+    path.write_text(content)
+    with pytest.raises(UserError, match=rf"has more than 0 MiB {message}; get the file again"):
         list(rte(path))
+
+
+def test_a_long_piece_of_xml_is_not_begun_anew_for_each_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read at once grows with the piece, so that a piece of 4 MiB is begun some seven times, not sixty."""
+    path = write(tmp_path, RTE.replace("<pair", f"<!--{'x' * 2**22}--><pair"))
+    sizes: list[int] = []
+
+    class Counting(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            sizes.append(size or 0)
+            return super().read(size)
+
+    monkeypatch.setattr(pairs, "open_binary", lambda path: Counting(Path(path).read_bytes()))
+    assert len(list(rte(path))) == 1
+    assert len(sizes) < 24  # both passes
