@@ -117,8 +117,8 @@ def ledger(chapter: str, model: str = "classifier") -> Markdown:
     beside = "nothing else ran" if stored["quiet"] else "other programs ran beside it, so the speeds are provisional"
     below = (
         f"{stored['data']}; {stored['device']['processor']}, {stored['threads']} of {stored['device']['cores']} cores; "
-        f"{beside}. ms: one text of about {stored['tokens']} tokens, median and 95th percentile. Logits: largest difference "
-        f"to the first row. $: a million {things} at {stored['dollars_per_hour']} dollars an hour."
+        f"{beside}. ms: one text of about {stored['tokens']} tokens, median and 95th percentile. Logits: largest "
+        f"difference to the first row. $: a million {things} at {stored['dollars_per_hour']} dollars an hour."
     )
     return Markdown(f"{table(lines).data}\n\n{below}")
 

@@ -9,10 +9,10 @@ Engines take turns with the first row in one process, and their ratio to it is k
 server, SageMaker's container, the browser) runs in processes of its own, after them, each once; it answers with
 probabilities, so no logits are compared. To the server and the container texts of nearly as many tokens are sent by one
 client, the sentences by 64 at once; the labels are from requests of 32 sentences after that. A batch transform job
-sends all sentences in one request, here to the container that has the settings of an endpoint. A browser downloads its bytes; it computes on one core,
-on the reader's machine, so it has no price. Two students are timed with weights that have learned nothing, which takes
-as long; their accuracy is from ``compression/distillation``. With ``--steps`` the other rows stay as they were: each
-row tells when, where and how it was measured.
+sends all sentences in one request, here to the container that has the settings of an endpoint. A browser downloads its
+bytes; it computes on one core, on the reader's machine, so it has no price. Two students are timed with weights that
+have learned nothing, which takes as long; their accuracy is from ``compression/distillation``. With ``--steps`` the
+other rows stay as they were: each row tells when, where and how it was measured.
 
     python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA and Chromium; seven minutes on two idle cores
     python -m benchmarks.deployment.ledger --steps pruned

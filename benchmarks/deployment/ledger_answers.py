@@ -6,8 +6,9 @@ for one window (the longest ones, of at most 256 tokens), questions a second, th
 first row, dollars for a million questions; and F1, with the standard error of its difference to the first row. All
 engines take turns in one process: batches of windows for the speed, all questions for F1. The server runs after them
 in a process of its own: one client sends questions with the longest texts that fit into 256 tokens with them, 64 at
-once send all in turn; the answers that are scored are from requests of 32 questions after that. What is chosen (counts of pieces, importance, calibration) is chosen from training questions. With ``--steps`` the other rows stay as
-they were.
+once send all in turn; the answers that are scored are from requests of 32 questions after that. What is chosen (counts
+of pieces, importance, calibration) is chosen from training questions. With ``--steps`` the other rows stay as they
+were.
 
     python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; nine minutes on two idle cores
     python -m benchmarks.deployment.ledger_answers --steps served
