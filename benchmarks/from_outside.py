@@ -6,12 +6,9 @@ is asked runs in processes of its own; the clients share the machine with it.
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import shutil
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -27,7 +24,7 @@ from benchmarks.record import ROOT
 from d2lbert.deploy.browser.export import export_for_browser
 from d2lbert.weights.folder import CONFIG_FILE
 from d2lbert.zoo import locate
-from tools.headless import chromium
+from tools.headless import chromium, served
 
 CONTAINER = ["-m", "d2lbert.deploy.sagemaker", "serve"]
 TASK = "sentiment"  # its name in the browser
@@ -144,7 +141,7 @@ def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
         (site / "index.html").write_text("<!doctype html><title>a classifier</title>")
         files = [path for path in site.rglob("*") if path.is_file() and path.name not in ("index.html", "LICENSE")]
         downloaded = sum(path.stat().st_size for path in files)
-        with _files(site) as address, chromium(seconds=1200) as window:
+        with served(site) as address, chromium(seconds=1200) as window:
             window.get(f"{address}/index.html")
             texts = [content["text"] for content in (*asked.long, *asked.contents)]
             told = window.execute_async_script(_RUN, TASK, texts)
@@ -153,20 +150,3 @@ def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
     found, long = json.loads(told), len(asked.long)
     answers, seconds = [answer for answer, _ in found], [second for _, second in found]
     return Seen(answers[long:], seconds[:long], len(asked.contents) / sum(seconds[long:])), downloaded
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing for each request."""
-
-
-@contextmanager
-def _files(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; yield its address."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
+import http.server
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
@@ -73,6 +77,24 @@ def chromium(*, files: bool = False, logs: bool = False, seconds: int = 240) -> 
             yield window
         finally:
             window.quit()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing for each request."""
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; yield its address."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def printed(window: webdriver.Chrome) -> bytes:

@@ -25,6 +25,7 @@ import bisect
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,7 @@ STEPS = {
     "packed rows": Step("", lambda shop: shop.changed(lambda model: None)),
     "narrow table": Step("sharing", lambda shop: shop.changed(factorised(RANK, how_often(shop.whole)))),
     **{
-        STUDENT + name: Step(
-            "distillation",
-            lambda shop, name=name: shop.student(name),  # type: ignore[misc]
-            known=lambda name=name: student_row(name),  # type: ignore[misc]
-        )
+        STUDENT + name: Step("distillation", partial(Workshop.student, name=name), known=partial(student_row, name))
         for name in STUDENTS
     },
     "pruned": Step("pruning", lambda shop: shop.changed(smaller_models(shop.whole)["half of heads and neurons"])),

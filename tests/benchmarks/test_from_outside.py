@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,7 +24,7 @@ class _Server(BaseHTTPRequestHandler):
     """Labels a text by its first word; a text that holds "refused" is refused."""
 
     protocol_version = "HTTP/1.1"
-    seen: list[tuple[str, int]] = []  # noqa: RUF012  # type and number of texts of each request
+    seen: ClassVar[list[tuple[str, int]]] = []  # type and number of texts of each request
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()

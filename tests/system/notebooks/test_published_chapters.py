@@ -20,9 +20,10 @@ import nbclient
 import nbformat
 import pytest
 from addresses import read_addresses
-from browser import inspect, served
+from browser import inspect
 from chapter_rules import tags
 from citations import Bibliography
+from headless import served
 from nbconvert import HTMLExporter
 from portable import portable
 from publish_notebooks import student_path

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import http.server
 import json
-import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from headless import chromium
@@ -59,24 +55,6 @@ if (document.documentElement.scrollWidth > window.innerWidth + 1)
 return document.documentElement.scrollWidth > window.innerWidth + 1
   ? [`${document.documentElement.scrollWidth} px wide on a phone: ${wide.join(', ')}`] : [];
 """
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing for each request."""
-
-
-@contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; yield its address."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @contextlib.contextmanager

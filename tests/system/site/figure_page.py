@@ -18,7 +18,8 @@ from typing import Any
 import nbformat
 import numpy as np
 import torch
-from browser import DESKTOP, PHONE, inspect, resize, served
+from browser import DESKTOP, PHONE, inspect, resize
+from headless import served
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import inspect, served
+from browser import inspect
 from browser_demo import demonstrations, download_sizes, fill_demos, write_demo
+from headless import served
 from markdown_it import MarkdownIt
 from selenium import webdriver
 from selenium.webdriver.common.by import By

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import inspect, served
+from browser import inspect
+from headless import served
 from markdown_it import MarkdownIt
 from quizzes import quiz_cell, read_quiz
 from selenium import webdriver

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, PHONE, inspect, served
+from browser import DESKTOP, PHONE, inspect
+from headless import served
 from reading import GOOD, LOOKS, put_on, serious, show, thin_code, unreachable
 from selenium import webdriver
 from selenium.webdriver.common.by import By

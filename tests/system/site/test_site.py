@@ -15,9 +15,10 @@ import pytest
 import yaml
 from addresses import read_addresses
 from book_files.pages import read_book
-from browser import DESKTOP, PHONE, inspect, inspect_open, network, request_problems, resize, served
+from browser import DESKTOP, PHONE, inspect, inspect_open, network, request_problems, resize
 from chapter_names import names_by_chapter
 from fontTools.ttLib import TTFont
+from headless import served
 from reading import GOOD, LOOKS, THEMES, icons, put_on, serious, show, thin_code, too_wide, transferred, unreachable
 from reference_areas import public_names
 from selenium import webdriver

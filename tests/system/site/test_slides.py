@@ -8,8 +8,9 @@ from pathlib import Path
 import nbformat
 import pytest
 from addresses import read_addresses
-from browser import console_problems, network, request_problems, served
+from browser import console_problems, network, request_problems
 from contents import chapters, deck_path
+from headless import served
 from light_pages import lighten
 from publish_notebooks import check_copies
 from reading import serious

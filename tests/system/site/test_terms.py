@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, PHONE, served
+from browser import DESKTOP, PHONE
+from headless import served
 from reading import THEMES, serious, show
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
