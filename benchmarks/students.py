@@ -47,7 +47,9 @@ def learn(
         losses.append(float(descend(loss_of(batch), student, optimizer, CLIP)))
         if checkpoint is not None and len(losses) % SAVE_EVERY == 0:
             save(checkpoint, {"student": student.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses})
-    return [sum(part) / len(part) for part in (losses[begin : begin + MEAN_OF] for begin in range(0, len(losses), MEAN_OF))]
+    return [
+        sum(part) / len(part) for part in (losses[begin : begin + MEAN_OF] for begin in range(0, len(losses), MEAN_OF))
+    ]
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

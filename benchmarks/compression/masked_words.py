@@ -18,6 +18,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def main() -> None:
         runs = []
         for seed in options.seeds:
             path = options.runs / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
-            runs.append(kept(path, settings, lambda name=name, seed=seed: taught(name, seed, shards, options)))
+            runs.append(kept(path, settings, partial(taught, name, seed, shards, options)))
             print(name, seed, runs[-1], flush=True)
         found[name] = summary(runs)
     teacher = BertForPretraining.from_pretrained(TEACHER).eval()
