@@ -5,9 +5,9 @@ reads Wikipedia with hidden pieces and minimizes the teacher's softened probabil
 stood there, and the cosine of the last hidden states; or some of the three. All students read the same texts in the
 same order. Scored on held-out documents, beside the teacher: the loss of the hidden pieces, and how many are named.
 The rate was not tuned. The teacher itself has learned from the same training documents, far longer. What is finished is
-kept: the same command goes on.
+kept, and the file is written after each seed: the same command goes on.
 
-    python -m benchmarks.compression.masked_words --precision bfloat16    # needs D2LBERT_DATA; an hour on one core
+    python -m benchmarks.compression.masked_words --precision bfloat16    # needs D2LBERT_DATA; an hour and a half on one core
     python -m benchmarks.compression.masked_words --steps 5 --seeds 0 --runs FOLDER --result compression/trial
 """
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -150,34 +149,31 @@ def main() -> None:
     add_precision(parser)
     add_runs(parser, "compression/masked_words")
     options = parser.parse_args()
-    record = Record(options.result, ["torch", "d2lbert"], options.seeds, data_sets=["wikipedia_en"], samples_do=False)
+    record = Record(options.result, ["torch", "d2lbert"], data_sets=["wikipedia_en"], samples_do=False)
     torch.set_num_threads(1)
     shards = corpus(options.runs / "corpus")
     settings = {"steps": options.steps, "precision": options.precision, "corpus": shards.digest()}
-    found: dict[str, Any] = {}
-    for name in STUDENTS:
-        runs = []
-        for seed in options.seeds:
+    teacher = BertForPretraining.from_pretrained(TEACHER).eval()
+    own = scores(teacher, PretrainingData(shards, settings_of(0), "dev"))
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in STUDENTS}
+    for seed in options.seeds:
+        for name, runs in found.items():
             path = options.runs / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}.json"
             runs.append(kept(path, settings, partial(taught, name, seed, shards, options)))
             print(name, seed, runs[-1], flush=True)
-        found[name] = summary(runs)
-    teacher = BertForPretraining.from_pretrained(TEACHER).eval()
-    own = scores(teacher, PretrainingData(shards, settings_of(0), "dev"))
-    error = math.sqrt(own["accuracy"] * (1 - own["accuracy"]) / own["tokens"])
-    sizes = {"teacher": count_parameters(teacher), "student": count_parameters(one_layer(teacher, True))}
-    record.write(
-        {"teacher": {**own, "standard_error": error}, "students": found},
-        teacher=TEACHER,
-        layer=LAYER,
-        parameters=sizes,
-        weights=dict(DISTILBERT_WEIGHTS),
-        learning_rate=LEARNING_RATE,
-        texts_per_step=BATCH_SIZE,
-        max_length=MAX_LENGTH,
-        data="wikipedia_en",
-        **settings,
-    )
+        record.seeds.append(seed)
+        record.write(
+            {"teacher": own, "students": {name: summary(runs) for name, runs in found.items()}},
+            teacher=TEACHER,
+            layer=LAYER,
+            parameters={"teacher": count_parameters(teacher), "student": count_parameters(one_layer(teacher, True))},
+            weights=dict(DISTILBERT_WEIGHTS),
+            learning_rate=LEARNING_RATE,
+            texts_per_step=BATCH_SIZE,
+            max_length=MAX_LENGTH,
+            data="wikipedia_en",
+            **settings,
+        )
 
 
 if __name__ == "__main__":
