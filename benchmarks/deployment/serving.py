@@ -45,8 +45,8 @@ PATIENCE = 120  # seconds until a server is ready
 
 
 @contextlib.contextmanager
-def serving(command: list[str], variables: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Run a server at :data:`PORT`, with all the processes that it starts, and wait until it is ready.
+def serving(command: list[str], variables: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server at :data:`PORT`, with all the processes that it starts; give its first one once it is ready.
 
     Args:
         command: what follows ``python``.
@@ -70,7 +70,7 @@ def serving(command: list[str], variables: Mapping[str, str] | None = None) -> I
             if process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"the server {' '.join(command)} is not ready: start it by hand to see why")
             time.sleep(0.1)
-        yield
+        yield process
     finally:
         with contextlib.suppress(ProcessLookupError):  # it could not even start
             os.killpg(process.pid, signal.SIGKILL)

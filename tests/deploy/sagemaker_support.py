@@ -71,13 +71,19 @@ def serving(root: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[byt
         process = subprocess.Popen(program("serve"), stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            for _ in range(1200):
-                assert process.poll() is None, (root / "serve.log").read_text()
-                with contextlib.suppress(httpx.HTTPError):
-                    if client.get("/ping").status_code == 200:
-                        break
-                time.sleep(0.1)
+            wait_for_ping(client, process, root / "serve.log")
             yield process, client
     finally:
         process.kill()
         process.wait(60)
+
+
+def wait_for_ping(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until ``/ping`` answers, for two minutes at most, or fail with what the process has written."""
+    for _ in range(1200):
+        assert process.poll() is None, log.read_text()
+        with contextlib.suppress(httpx.HTTPError):
+            if client.get("/ping").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"no answer to /ping in two minutes: {log.read_text()}")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
-from sagemaker_support import CSV, container, write_job
+from sagemaker_support import CSV, container, wait_for_ping, write_job
+from server_support import free_port
 
 IMAGES = ("sagemaker", "mxnet")
 each_image = pytest.mark.parametrize("image", IMAGES)
@@ -118,9 +123,12 @@ def test_another_word_is_told(words: list[str], told: str, tmp_path: Path) -> No
     assert run.stderr == f"d2lbert: {told}: give train or serve\n"
 
 
+BUILDAH = {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+
+
 def buildah(root: Path, *words: str) -> str:
     """Run buildah, which builds and runs images without an engine."""
-    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+    environment = {**os.environ, **BUILDAH}
     run = subprocess.run(["buildah", *words], capture_output=True, text=True, env=environment, cwd=root)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -135,16 +143,43 @@ def build(root: Path, image: str) -> str:
     return buildah(root, "from", f"d2lbert-{image}")
 
 
+@contextlib.contextmanager
+def started(made: str, command: list[str], job: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a container that listens at a port; afterwards nothing of it is left."""
+    words = ["buildah", "run", "-v", f"{job}:/opt/ml", "-e", f"SAGEMAKER_BIND_TO_PORT={port}", made, "--", *command]
+    with (job / "serve.log").open("wb") as log:
+        process = subprocess.Popen(
+            words, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **BUILDAH}, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)
+
+
 @pytest.mark.slow
-def test_the_image_trains(lines: list[str], root: Path, tmp_path: Path) -> None:
+def test_the_image_trains_and_serves_what_it_trained(lines: list[str], root: Path, tmp_path: Path) -> None:
     made = build(root, "sagemaker")
     hyperparameters = {"task": "classification", "model": "d2lbert-tiny", "epochs": "1"}
     job = write_job(tmp_path, hyperparameters, {"train": {"rows.csv": CSV}})
     try:
         buildah(root, "run", "-v", f"{job}:/opt/ml", made, "--", *entry_point(lines), "train")
+        assert (job / "model" / "config.json").is_file()
+        port = free_port()
+        with (
+            started(made, [*entry_point(lines), "serve"], job, port) as process,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+        ):
+            wait_for_ping(client, process, job / "serve.log")
+            answer = client.post("/invocations", json={"text": "what a good film"})
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["label"] in ("good", "bad")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, (job / "serve.log").read_text()
     finally:
         buildah(root, "rm", made)
-    assert (job / "model" / "config.json").is_file()
 
 
 @pytest.mark.slow

@@ -30,9 +30,9 @@ def shards(root: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
 
 @pytest.fixture(scope="module")
 def batch(shards: TokenShards) -> PretrainingBatch:
-    """A batch with padding in it."""
-    data = PretrainingData(shards, PretrainingSettings(max_length=32, batch_size=16, short_share=0.9, packed=False))
-    return next(iter(data.epoch(0)))[0]
+    """Single texts, each in a row of its own, so that there is padding."""
+    settings = PretrainingSettings(max_length=32, batch_size=16, next_sentence=False, packed=False)
+    return next(iter(PretrainingData(shards, settings).epoch(0)))[0]
 
 
 @pytest.fixture

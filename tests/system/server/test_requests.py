@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,13 +18,13 @@ from schemathesis import APIOperation, GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 from server_support import memory, serving
 
+from benchmarks.bad_requests import HUNG_UP, REFUSALS, TOO_LARGE_EVERY, ask_badly
 from d2lbert.config.serving import ServerSettings
 from d2lbert.deploy.server.app import make_app
 from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
 MODELS = ["minilm-sst2", "minilm-wnut17", "minilm-stsb_en"]
-REFUSALS = {400, 404, 405, 406, 413, 415, 422}
 
 
 @pytest.fixture(scope="module")
@@ -92,35 +91,6 @@ def test_the_server_does_as_its_document_says(operations: dict[str, APIOperation
     case.validate_response(response, checks=[status_code_conformance, content_type_conformance])
 
 
-def bad_requests(count: int) -> Iterator[dict[str, object]]:
-    """Requests that are wrong in many ways."""
-    chance = random.Random(0)
-    for number in range(count):
-        yield chance.choice(
-            [
-                {"content": b"{" * chance.randint(1, 2000)},
-                {"content": bytes(chance.randrange(256) for _ in range(50))},
-                {"json": {"text": "word " * chance.randint(0, 300), "model": f"none-{number}"}},
-                {"json": {f"field-{number}": "x"}},
-                {"json": [{"text": ""}]},
-                {"content": b"a,b\n", "headers": {"Content-Type": f"text/{number}"}},
-                {"content": b"x" * 7_000_000},
-            ][: 7 if number % 50 == 0 else 6]
-        )
-
-
-def ask_badly(address: str, count: int) -> None:
-    """Send bad requests one after the other; all are refused."""
-    with httpx.Client(base_url=address, timeout=60) as client:
-        for options in bad_requests(count):
-            headers = {"Content-Type": "application/json", **options.pop("headers", {})}  # type: ignore[dict-item]
-            try:
-                status = client.post("/invocations", headers=headers, **options).status_code  # type: ignore[arg-type]
-            except httpx.TransportError:  # the server hung up on a body that it had refused
-                continue
-            assert status in REFUSALS
-
-
 @pytest.mark.slow
 def test_bad_requests_leave_no_memory_behind(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """``make soak`` sends 200,000."""
@@ -128,7 +98,9 @@ def test_bad_requests_leave_no_memory_behind(tmp_path: Path, pytestconfig: pytes
     with serving(tmp_path, models=["minilm-sst2"]) as running:
         ask_badly(running.address, max(500, count // 20))  # caches fill
         before = memory(running.process)
-        ask_badly(running.address, count)
+        answers = ask_badly(running.address, count, seed=1)
+        assert set(answers) <= {HUNG_UP, *map(str, REFUSALS)}
+        assert answers[HUNG_UP] <= count // TOO_LARGE_EVERY
         assert memory(running.process) - before < 20_000, "KiB"
         right = httpx.post(f"{running.address}/invocations", json={"text": "a good film"}, timeout=60)
         assert right.json()["label"] == "positive"
