@@ -1,23 +1,24 @@
-"""What a training step of MiniLM costs in memory and processor time: all weights, and adapters of rank 1 to 16.
+"""What a training step of MiniLM takes of memory and of processor time: all weights, and adapters of rank 1 to 16.
 
-Each side runs in a process of its own, so that its peak of memory is its own, in one thread: it loads the model, and
-takes steps of AdamW on one batch of random pieces, a small one or a large one. The memory of a side is its peak less
-that of a process that loads the model and takes no step. The time of a step is the processor time of twelve steps less
-that of two, a tenth of it: what waits does not count. The sides take turns.
+Memory is counted, so it is the same at each run: the two means that AdamW keeps between steps, and the most that one
+step holds at the same time, by the allocations that PyTorch's profiler sees (gradients, and what the backward pass
+needs of the forward pass). The weights themselves are not in it. The batch is of random pieces, a small one or a large
+one. Time is processor time in one thread, so what waits does not count; the sides take turns, step by step.
 
-    python -m benchmarks.finetuning.adapter_costs    # ten minutes
+    python -m benchmarks.finetuning.adapter_costs    # three minutes
     python -m benchmarks.finetuning.adapter_costs --turns 1 --result finetuning/trial
 """
 
 from __future__ import annotations
 
-import tempfile
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.children import cached_code, used_by
 from benchmarks.command_line import command_line
 from benchmarks.record import Record, spread
 from d2lbert import get_model
@@ -31,74 +32,94 @@ from d2lbert.torch.training.optim import decay_groups, descend
 WHOLE, RANKS = "all weights", (1, 2, 4, 8, 16)
 SIDES = {WHOLE: 0} | {f"rank {rank}": rank for rank in RANKS}
 BATCHES = {"small": (4, 32), "large": (32, 64)}  # texts, tokens of each
-FEW, MANY = 2, 12  # steps
 
 
-def learner(rank: int) -> BertForSequenceClassification:
-    """Return a classifier whose weights all learn, or, with a rank, its adapters and its classifier."""
-    model = BertForSequenceClassification(get_model("minilm")[0], ("negative", "positive"))
-    if rank:
-        add_adapters(model, AdapterConfig(rank=rank))
-    return model.train()
+class Learner:
+    """A classifier whose weights all learn, or, with a rank, its adapters and its classifier alone.
+
+    Args:
+        rank: of the adapters; 0 for none.
+        batch: texts, and tokens of each.
+    """
+
+    def __init__(self, rank: int, batch: tuple[int, int]) -> None:
+        seed_everything(0)
+        self.model = BertForSequenceClassification(get_model("minilm")[0], ("negative", "positive"))
+        if rank:
+            add_adapters(self.model, AdapterConfig(rank=rank))
+        self.model.train()
+        self.optimizer = torch.optim.AdamW(decay_groups(self.model, 0.01), lr=1e-4, fused=True)
+        self.tokens, self.labels = torch.randint(1000, 20_000, batch), torch.arange(batch[0]) % 2
+
+    def step(self) -> float:
+        """Take a step of training, leave no gradient behind, and return the loss."""
+        loss = functional.cross_entropy(self.model(self.tokens), self.labels)
+        found = float(descend(loss, self.model, self.optimizer, 1.0))
+        self.optimizer.zero_grad()
+        return found
+
+    def learning(self) -> int:
+        """Return how many numbers learn."""
+        return sum(weight.numel() for weight in self.model.parameters() if weight.requires_grad)
+
+    def kept(self) -> int:
+        """Return the bytes that the optimizer keeps between steps."""
+        return sum(array.nbytes for state in self.optimizer.state.values() for array in state.values())
 
 
-def take_steps(rank: int, steps: int, texts: int, length: int) -> None:
-    """Load a model and take steps: what a process of its own does."""
-    torch.set_num_threads(1)
-    seed_everything(0)
-    model = learner(rank)
-    optimizer = torch.optim.AdamW(decay_groups(model, 0.01), lr=1e-4, fused=True)
-    tokens, labels = torch.randint(1000, 20_000, (texts, length)), torch.arange(texts) % 2
-    for _ in range(steps):
-        descend(functional.cross_entropy(model(tokens), labels), model, optimizer, 1.0)
+def most_at_once(work: Callable[[], Any]) -> int:
+    """Return the most bytes that are held at the same time, of those that ``work`` allocates."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        work()
+    events = [event for event in watched.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()  # below 0 where memory is given back
+        most = max(most, held)
+    return most
 
 
-def cost(rank: int, batch: tuple[int, int], folder: str) -> dict[str, float]:
-    """Return the memory in MiB and the processor seconds of a step on a batch."""
-    words = ["-m", "benchmarks.finetuning.adapter_costs", "--take", str(rank)]
-    sizes = list(map(str, batch))
-    loaded, few, many = (used_by([*words, str(steps), *sizes], cached_code(folder)) for steps in (0, FEW, MANY))
-    return {
-        "mebibytes": many.mebibytes - loaded.mebibytes,
-        "seconds": (many.seconds - few.seconds) / (MANY - FEW),
-    }
+def processor_seconds(work: Callable[[], Any]) -> float:
+    """Return the processor time that ``work`` takes."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 def costs(batch: tuple[int, int], turns: int) -> dict[str, Any]:
-    """Return what each side costs on a batch, and its share of what all weights cost within the same turn."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in SIDES}
-    with tempfile.TemporaryDirectory() as folder:
-        used_by(["-c", "import benchmarks.finetuning.adapter_costs"], cached_code(folder))  # byte code is kept
-        for turn in range(turns):
-            for name, rank in SIDES.items():
-                found[name].append(cost(rank, batch, folder))
-                print(batch, turn, name, found[name][-1], flush=True)
-    return {name: summary(own, found[WHOLE], SIDES[name]) for name, own in found.items()}
+    """Return what a step of each side costs on a batch, in MiB and seconds."""
+    learners = {name: Learner(rank, batch) for name, rank in SIDES.items()}
+    found: dict[str, Any] = {}
+    for name, learner in learners.items():
+        learner.step()  # from now on the optimizer has its means
+        sizes = {"adam": learner.kept() / 2**20, "step": most_at_once(learner.step) / 2**20}
+        found[name] = {"learning": learner.learning(), **sizes, "memory": sum(sizes.values())}
+    laps = [{name: processor_seconds(learner.step) for name, learner in learners.items()} for _ in range(turns)]
+    for name, one in found.items():
+        one |= times(name, laps)
+        print(batch, name, one, flush=True)
+    return found
 
 
-def summary(own: list[dict[str, float]], whole: list[dict[str, float]], rank: int) -> dict[str, Any]:
-    """Return mean and deviation over the turns, of the costs and of their shares of the whole's."""
-    learning = sum(weight.numel() for weight in learner(rank).parameters() if weight.requires_grad)
-    shares = {
-        f"share of {key}": spread([one[key] / other[key] for one, other in zip(own, whole, strict=True)])
-        for key in ("mebibytes", "seconds")
+def times(name: str, laps: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Return the seconds of a side over the turns, and their share of those of all weights in the same turn."""
+    return {
+        "seconds": spread([lap[name] for lap in laps]),
+        "share_of_seconds": spread([lap[name] / lap[WHOLE] for lap in laps]),
     }
-    return {"learning": learning} | {key: spread([one[key] for one in own]) for key in own[0]} | shares
 
 
 def main() -> None:
-    """Measure all sides and write ``results/finetuning/adapter_costs.json``; with ``--take``, be one of them."""
+    """Measure all sides and write ``results/finetuning/adapter_costs.json``."""
     parser = command_line(str(__doc__))
-    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--result", default="finetuning/adapter_costs", help="results/<this>.json")
-    parser.add_argument("--take", type=int, nargs=4, help="rank, steps, texts, tokens (used by the script itself)")
     options = parser.parse_args()
-    if options.take:
-        take_steps(*options.take)
-        return
+    torch.set_num_threads(1)
     record = Record(options.result, ["torch", "d2lbert"], [0])
+    parameters = count_parameters(Learner(0, BATCHES["small"]).model)
     metrics = {name: costs(batch, options.turns) for name, batch in BATCHES.items()}
-    record.write(metrics, parameters=count_parameters(learner(0)), texts_and_tokens_of_each=BATCHES)
+    record.write(metrics, parameters=parameters, texts_and_tokens_of_each=BATCHES)
 
 
 if __name__ == "__main__":

@@ -1,56 +1,62 @@
-"""What a training step costs: which weights learn, and how memory and time are told from two and twelve steps."""
+"""What a training step costs: which weights learn, what is held at the same time, and shares of time."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
+import torch
 
-from benchmarks.children import Used
-from benchmarks.finetuning import adapter_costs
-from benchmarks.finetuning.adapter_costs import cost, learner, summary, take_steps
+from benchmarks.finetuning.adapter_costs import WHOLE, Learner, most_at_once, processor_seconds, times
 
-
-def test_adapters_learn_and_nothing_else_but_the_classifier() -> None:
-    narrow = {name for name, weight in learner(2).named_parameters() if weight.requires_grad}
-    assert narrow
-    assert {name.rpartition(".")[2] for name in narrow if "classifier" not in name} == {"down", "up"}
-    assert all(weight.requires_grad for weight in learner(0).parameters())
+MIB = 2**20
 
 
-def test_the_costs_of_a_step_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading takes 400 MiB and 5 s; a step takes 3 s; the peak of two steps is below that of twelve."""
-    asked = []
+@pytest.fixture(scope="module")
+def narrow() -> Learner:
+    return Learner(2, (2, 8))
 
-    def used_by(words: list[str], environment: dict[str, str]) -> Used:
-        rank, steps, texts, tokens = map(int, words[-4:])
-        asked.append((rank, steps, texts, tokens))
-        return Used(5.0 + 3 * steps, 400.0 + (100 if steps else 0) + steps, "")
 
-    monkeypatch.setattr(adapter_costs, "used_by", used_by)
-    assert cost(8, (4, 32), "folder") == {"mebibytes": 112.0, "seconds": pytest.approx(3.0)}
-    assert asked == [(8, 0, 4, 32), (8, 2, 4, 32), (8, 12, 4, 32)]
+@pytest.fixture(scope="module")
+def whole() -> Learner:
+    return Learner(0, (2, 8))
+
+
+def test_adapters_learn_and_nothing_else_but_the_classifier(narrow: Learner, whole: Learner) -> None:
+    learning = {name for name, weight in narrow.model.named_parameters() if weight.requires_grad}
+    assert {name.rpartition(".")[2] for name in learning if "classifier" not in name} == {"down", "up"}
+    assert all(weight.requires_grad for weight in whole.model.parameters())
+    assert whole.learning() == sum(weight.numel() for weight in whole.model.parameters()) > 100 * narrow.learning()
+
+
+def test_what_is_held_by_hand() -> None:
+    """Two arrays of 2 and 3 MiB at the same time, then, when the first is gone, one of 1 MiB more."""
+
+    def work() -> None:
+        first = torch.zeros(2 * MIB, dtype=torch.uint8)
+        second = torch.zeros(3 * MIB, dtype=torch.uint8)
+        del first
+        third = torch.zeros(MIB, dtype=torch.uint8)
+        assert len(second) > len(third)
+
+    assert most_at_once(work) == 5 * MIB
+
+
+def test_a_step_holds_at_least_the_gradients(narrow: Learner, whole: Learner) -> None:
+    losses = [learner.step() for learner in (narrow, whole)]
+    assert all(0 < loss < 10 for loss in losses)
+    for learner in (narrow, whole):
+        assert learner.kept() == pytest.approx(8 * learner.learning(), rel=1e-3)  # two means of four bytes
+        assert most_at_once(learner.step) >= 4 * learner.learning()
+        assert all(weight.grad is None for weight in learner.model.parameters())
 
 
 def test_shares_are_those_of_the_same_turn() -> None:
-    whole = [{"mebibytes": 100.0, "seconds": 2.0}, {"mebibytes": 200.0, "seconds": 4.0}]
-    own = [{"mebibytes": 50.0, "seconds": 1.0}, {"mebibytes": 150.0, "seconds": 3.0}]
-    found = summary(own, whole, 1)
-    assert found["share of mebibytes"]["values"] == [0.5, 0.75]
-    assert found["share of seconds"]["mean"] == 0.625
-    assert found["mebibytes"]["mean"] == 100
-    assert 0 < found["learning"] < 100_000
+    laps = [{WHOLE: 2.0, "rank 1": 1.0}, {WHOLE: 4.0, "rank 1": 3.0}]
+    found = times("rank 1", laps)
+    assert found["seconds"]["mean"] == 2
+    assert found["share_of_seconds"]["values"] == [0.5, 0.75]
 
 
-def test_steps_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as asked for, and each has a loss."""
-    losses = []
-    descend = adapter_costs.descend
-
-    def watched(*words: object) -> object:
-        losses.append(float(descend(*words)))  # type: ignore[arg-type]
-        return losses[-1]
-
-    monkeypatch.setattr(adapter_costs, "descend", watched)
-    monkeypatch.setattr(adapter_costs.torch, "set_num_threads", lambda _: None)
-    take_steps(1, 3, 2, 8)
-    assert len(losses) == 3
-    assert all(0 < loss < 10 for loss in losses)
+def test_who_waits_uses_no_processor() -> None:
+    assert processor_seconds(lambda: time.sleep(0.2)) < 0.1
