@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import httpx
 
 REFUSALS = {400, 404, 405, 406, 413, 415, 422}
-HUNG_UP = "hung up"  # on a body that it had refused
-TOO_LARGE_EVERY = 50  # requests there may be one that is larger than the server reads
+HUNG_UP = "hung up"  # on a body that is larger than it reads, before all of it was sent
+TOO_LARGE, TOO_LARGE_EVERY = 7_000_000, 50  # bytes of such a body; requests of which one may have it
 
 
 def bad_requests(count: int, seed: int = 0) -> Iterator[dict[str, object]]:
@@ -26,12 +26,16 @@ def bad_requests(count: int, seed: int = 0) -> Iterator[dict[str, object]]:
             {"content": b"a,b\n", "headers": {"Content-Type": f"text/{number}"}},
         ]
         if number % TOO_LARGE_EVERY == 0:
-            kinds.append({"content": b"x" * 7_000_000})
+            kinds.append({"content": b"x" * TOO_LARGE})
         yield chance.choice(kinds)
 
 
 def ask_badly(address: str, count: int, seed: int = 0) -> Counter[str]:
-    """Send bad requests one after the other; return how often each status came, or that the server hung up."""
+    """Send bad requests one after the other; return how often each status came, or that the server hung up.
+
+    Raises:
+        httpx.TransportError: there was no answer, and the body was not too large.
+    """
     answers: Counter[str] = Counter()
     with httpx.Client(base_url=address, timeout=60) as client:
         for options in bad_requests(count, seed):
@@ -40,5 +44,7 @@ def ask_badly(address: str, count: int, seed: int = 0) -> Counter[str]:
                 status = client.post("/invocations", headers=headers, **options).status_code  # type: ignore[arg-type]
                 answers[str(status)] += 1
             except httpx.TransportError:
+                if len(options.get("content", b"")) < TOO_LARGE:  # type: ignore[arg-type]
+                    raise
                 answers[HUNG_UP] += 1
     return answers

@@ -29,7 +29,7 @@ def learn(
     Args:
         batches: the same ones in the same order at each call; those that a checkpoint has seen are passed over.
         loss_of: batch -> a loss, a scalar.
-        learning_rate: the highest; it rises from zero, and falls to zero at the last step.
+        learning_rate: the highest; it rises to it in the first twentieth, and falls almost to zero.
         checkpoint: a file that is written from time to time and read at the beginning; it belongs to one run.
 
     Returns:

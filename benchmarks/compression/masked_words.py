@@ -57,17 +57,14 @@ STUDENTS: Mapping[str, tuple[bool, Mapping[str, float]]] = {
 }
 
 
-def one_layer(teacher: BertForPretraining, copied: bool) -> BertForPretraining:
-    """Return a student of one layer: with the teacher's embeddings, heads and first layer, or with new weights."""
+def one_layer(teacher: BertForPretraining, copied: bool, layer: int = LAYER) -> BertForPretraining:
+    """Return a student of one layer: with the teacher's embeddings, heads and a layer of it, or with new weights."""
     student = BertForPretraining(dataclasses.replace(teacher.config, num_hidden_layers=1))
     if copied:
-        state = teacher.state_dict() | {f"bert.{name}": own for name, own in _part(teacher).items()}
+        part = copy_layers(teacher.bert, [layer]).state_dict()
+        state = teacher.state_dict() | {f"bert.{name}": own for name, own in part.items()}
         student.load_state_dict({name: state[name] for name in student.state_dict()})
     return student
-
-
-def _part(teacher: BertForPretraining) -> dict[str, Tensor]:
-    return copy_layers(teacher.bert, [LAYER]).state_dict()
 
 
 class Lesson:
@@ -154,7 +151,10 @@ def main() -> None:
     shards = corpus(options.runs / "corpus")
     settings = {"steps": options.steps, "precision": options.precision, "corpus": shards.digest()}
     teacher = BertForPretraining.from_pretrained(TEACHER).eval()
-    own = scores(teacher, PretrainingData(shards, settings_of(0), "dev"))
+    held_out = PretrainingData(shards, settings_of(0), "dev")
+    own = scores(teacher, held_out)
+    layers = range(teacher.config.num_hidden_layers)
+    starts = {str(layer): scores(one_layer(teacher, True, layer).eval(), held_out) for layer in layers}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in STUDENTS}
     for seed in options.seeds:
         for name, runs in found.items():
@@ -163,13 +163,14 @@ def main() -> None:
             print(name, seed, runs[-1], flush=True)
         record.seeds.append(seed)
         record.write(
-            {"teacher": own, "students": {name: summary(runs) for name, runs in found.items()}},
+            {"teacher": own, "starts": starts, "students": {name: summary(runs) for name, runs in found.items()}},
             teacher=TEACHER,
             layer=LAYER,
             parameters={"teacher": count_parameters(teacher), "student": count_parameters(one_layer(teacher, True))},
             weights=dict(DISTILBERT_WEIGHTS),
             learning_rate=LEARNING_RATE,
-            texts_per_step=BATCH_SIZE,
+            pairs_per_step=BATCH_SIZE,
+            held_out_batches=HELD_OUT,
             max_length=MAX_LENGTH,
             data="wikipedia_en",
             **settings,

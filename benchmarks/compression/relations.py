@@ -3,8 +3,9 @@
 The student begins as three of the six layers of MiniLM and reads Wikipedia: its relations of attention and of values
 become those of the teacher, as MiniLM itself was made. No label is seen. Then it is fine-tuned on SST-2 and STS-B by
 the plans of ``benchmarks/plans.py``, and so is the same student as it was at its start, with the same seeds. Scored on
-dev. Of several choices of layers, these had the lowest loss of relations at their start; the rate of the first part was
-not tuned. What is finished is kept and the first part has a checkpoint: the same command goes on where it was stopped.
+dev. Of three choices of layers these have the lowest loss of relations at their start. The first part is run once, and
+its rate was not tuned. What is finished is kept and the first part has a checkpoint: the same command goes on where it
+was stopped.
 
     python -m benchmarks.compression.relations --precision bfloat16    # needs D2LBERT_DATA; two hours on one core
     python -m benchmarks.compression.relations --steps 2 --size 60 --seeds 0 --runs FOLDER
@@ -44,7 +45,8 @@ from d2lbert.torch.runtime import autocast, seed_everything, to_tensors
 from d2lbert.torch.training.evaluation import evaluate
 from d2lbert.torch.training.finetuning import fine_tune
 
-LAYERS = (0, 2, 5)  # low, middle and last: the student shall have the relations of the last one
+LAYERS = (0, 2, 5)  # of the STARTS, the nearest to the teacher's relations
+STARTS = ((0, 2, 4), (1, 3, 5), LAYERS)
 SETS = ("sst2", "stsb_en")
 LEARNING_RATE, BATCH_SIZE, MAX_LENGTH, HELD_OUT = 2e-4, 32, 128, 20
 
@@ -89,6 +91,17 @@ class Relations:
 def texts(shards: TokenShards, split: str) -> CausalData:
     """Return batches of whole texts in which nothing is hidden."""
     return CausalData(shards, PretrainingSettings(MAX_LENGTH, BATCH_SIZE, next_sentence=False), split)
+
+
+def losses_at_start(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Return how far students of several choices of layers are from the teacher's relations before any training."""
+    teacher, tokenizer = get_model("minilm")
+    teacher.eval()
+    dev = texts(corpus(options.runs / "corpus", tokenizer), "dev")
+    return {
+        ", ".join(map(str, layers)): Relations(teacher, copy_layers(teacher, layers), options.precision).held_out(dev)
+        for layers in STARTS
+    }
 
 
 def related(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -191,13 +204,15 @@ def main() -> None:
     folder = options.runs / "student"
     relations = kept(options.runs / "relations.json", notes, lambda: related(folder, options))
     print("relations", relations["before"], relations["after"], flush=True)
+    starts = kept(options.runs / "starts.json", notes, lambda: losses_at_start(options))
     teacher, _ = get_model("minilm")
     sizes = {"teacher": count_parameters(teacher), "student": count_parameters(copy_layers(teacher, LAYERS))}
     record.write(
-        {"relations": relations, "sets": students(folder, options, notes)},
+        {"relations": relations, "starts": starts, "sets": students(folder, options, notes)},
         parameters=sizes,
         learning_rate=LEARNING_RATE,
         texts_per_step=BATCH_SIZE,
+        held_out_batches=HELD_OUT,
         max_length=MAX_LENGTH,
         **notes,
     )

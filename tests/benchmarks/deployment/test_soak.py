@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from benchmarks.bad_requests import HUNG_UP, TOO_LARGE_EVERY, ask_badly, bad_requests
@@ -46,6 +47,13 @@ def test_answers_are_counted(refusing: str) -> None:
     large, foreign = sum(size > 1_000_000 for size in sent), sum(bool(one) for one in kinds)
     assert large > 0
     assert ask_badly(refusing, 1000) == Counter({"400": 1000 - large - foreign, "415": foreign, HUNG_UP: large})
+
+
+def test_a_server_that_is_gone_is_no_refusal() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+    with pytest.raises(httpx.ConnectError):
+        ask_badly(address, 3)
 
 
 def test_requests_are_the_same_for_a_seed_and_others_for_another() -> None:
