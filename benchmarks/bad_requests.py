@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import httpx
 
@@ -13,20 +15,28 @@ HUNG_UP = "hung up"  # on a body that is larger than it reads, before all of it 
 TOO_LARGE, TOO_LARGE_EVERY = 7_000_000, 50  # bytes of such a body; requests of which one may have it
 
 
-def bad_requests(count: int, seed: int = 0) -> Iterator[dict[str, object]]:
-    """Yield the arguments of ``httpx.Client.post`` for each request."""
+class Request(NamedTuple):
+    """The body of a request, and the type that it says it has."""
+
+    body: bytes
+    kind: str = "application/json"
+
+
+def bad_requests(count: int, seed: int = 0) -> Iterator[Request]:
+    """Yield so many bad requests, the same for the same seed."""
     chance = random.Random(seed)
     for number in range(count):
-        kinds: list[dict[str, object]] = [
-            {"content": b"{" * chance.randint(1, 2000)},
-            {"content": bytes(chance.randrange(256) for _ in range(50))},
-            {"json": {"text": "word " * chance.randint(0, 300), "model": f"none-{number}"}},
-            {"json": {f"field-{number}": "x"}},
-            {"json": [{"text": ""}]},
-            {"content": b"a,b\n", "headers": {"Content-Type": f"text/{number}"}},
+        unknown_model = {"text": "word " * chance.randint(0, 300), "model": f"none-{number}"}
+        kinds = [
+            Request(b"{" * chance.randint(1, 2000)),
+            Request(bytes(chance.randrange(256) for _ in range(50))),
+            Request(json.dumps(unknown_model).encode()),
+            Request(json.dumps({f"field-{number}": "x"}).encode()),
+            Request(json.dumps([{"text": ""}]).encode()),
+            Request(b"a,b\n", f"text/{number}"),
         ]
         if number % TOO_LARGE_EVERY == 0:
-            kinds.append({"content": b"x" * TOO_LARGE})
+            kinds.append(Request(b"x" * TOO_LARGE))
         yield chance.choice(kinds)
 
 
@@ -38,13 +48,12 @@ def ask_badly(address: str, count: int, seed: int = 0) -> Counter[str]:
     """
     answers: Counter[str] = Counter()
     with httpx.Client(base_url=address, timeout=60) as client:
-        for options in bad_requests(count, seed):
-            headers = {"Content-Type": "application/json", **options.pop("headers", {})}  # type: ignore[dict-item]
+        for request in bad_requests(count, seed):
             try:
-                status = client.post("/invocations", headers=headers, **options).status_code  # type: ignore[arg-type]
-                answers[str(status)] += 1
+                answer = client.post("/invocations", content=request.body, headers={"Content-Type": request.kind})
+                answers[str(answer.status_code)] += 1
             except httpx.TransportError:
-                if len(options.get("content", b"")) < TOO_LARGE:  # type: ignore[arg-type]
+                if len(request.body) < TOO_LARGE:
                     raise
                 answers[HUNG_UP] += 1
     return answers

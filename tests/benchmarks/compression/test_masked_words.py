@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,18 +15,11 @@ from benchmarks.compression import masked_words
 from benchmarks.compression.masked_words import STUDENTS, Lesson, one_layer, scores, summary, without
 from d2lbert.config import BertConfig
 from d2lbert.data.pretraining.batches import PretrainingBatch, PretrainingData, PretrainingSettings
-from d2lbert.data.pretraining.corpus import learn_vocabulary
-from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
+from d2lbert.data.pretraining.shards import TokenShards
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import to_tensors
 
 EXAMPLES = PretrainingSettings(max_length=32, batch_size=4)
-
-
-@pytest.fixture(scope="module")
-def shards(root: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
-    files = sorted((root / "data" / "samples" / "wikipedia_en").glob("*.txt"))
-    return prepare(files, tmp_path_factory.mktemp("corpus"), learn_vocabulary(files, 300), Preparation(dev_share=0.3))
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +30,8 @@ def batch(shards: TokenShards) -> PretrainingBatch:
 
 
 @pytest.fixture
-def teacher(shards: TokenShards) -> BertForPretraining:
-    config = BertConfig(
-        vocab_size=len(shards.tokenizer().vocab),
-        hidden_size=12,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=40,
-    )
-    model = BertForPretraining(config)
+def teacher(sizes: BertConfig) -> BertForPretraining:
+    model = BertForPretraining(dataclasses.replace(sizes, num_hidden_layers=2))
     randomize(model, seed=3, standard_deviation=0.4)
     return model.eval()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,17 +14,10 @@ from d2lbert.config import BertConfig
 from d2lbert.data.examples import ScoredPair, Sentence
 from d2lbert.data.pretraining.batches import PretrainingSettings
 from d2lbert.data.pretraining.causal import CausalBatch, CausalData
-from d2lbert.data.pretraining.corpus import learn_vocabulary
-from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
+from d2lbert.data.pretraining.shards import TokenShards
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.compression import copy_layers, last_projections, relation_losses
 from d2lbert.torch.runtime import to_tensors
-
-
-@pytest.fixture(scope="module")
-def shards(root: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
-    files = sorted((root / "data" / "samples" / "wikipedia_en").glob("*.txt"))
-    return prepare(files, tmp_path_factory.mktemp("corpus"), learn_vocabulary(files, 300), Preparation(dev_share=0.3))
 
 
 @pytest.fixture
@@ -34,16 +26,8 @@ def dev(shards: TokenShards) -> CausalData:
 
 
 @pytest.fixture
-def teacher(shards: TokenShards) -> BertModel:
-    config = BertConfig(
-        vocab_size=len(shards.tokenizer().vocab),
-        hidden_size=12,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=40,
-    )
-    model = BertModel(config)
+def teacher(sizes: BertConfig) -> BertModel:
+    model = BertModel(sizes)
     randomize(model, seed=3, standard_deviation=0.4)
     return model.eval()
 

@@ -126,12 +126,6 @@ def in_waves(address: str, count: int, waves: int, pause: float) -> list[Reply]:
     return asyncio.run(run())
 
 
-def memory(process: subprocess.Popen[bytes]) -> int:
-    """Return the resident memory of a process in KiB."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
-
-
 def is_refusal(response: Any, status: int, message: str) -> None:
     """A status and one line of JSON."""
     assert response.status_code == status, response.text
