@@ -54,17 +54,18 @@ def loss_of_rows(model: BertForPretraining, batch: PretrainingBatch, rows: Rows[
     return torch.stack(list(pretraining_losses(logits, targets, overwrite=True).values())).sum()
 
 
-def their_loss(model: Any, batch: PretrainingBatch) -> Tensor:
-    """Return the reference's loss of a batch in padded rows."""
+def their_loss(model: Any, batch: PretrainingBatch, masked: bool = True) -> Tensor:
+    """Return the reference's loss of a batch in padded rows; full rows need not be ``masked``."""
     labels = np.full(batch.rows.token_ids.size, -100)
     labels[batch.masked_positions] = batch.masked_ids
     inputs = {
         "input_ids": batch.rows.token_ids,
         "token_type_ids": batch.rows.segment_ids,
-        "attention_mask": batch.rows.mask,
         "labels": labels.reshape(batch.rows.token_ids.shape),
         "next_sentence_label": batch.next_labels,
     }
+    if masked:
+        inputs["attention_mask"] = batch.rows.mask
     return model(**{name: to_device(array, model.device) for name, array in inputs.items()}).loss
 
 

@@ -6,10 +6,11 @@ maker of the device gives, and of a measured one, a large product of matrices in
 time does not depend on what they are. Training is in bfloat16 with float32 weights, fused AdamW, clipping and dropout.
 The sides take turns, in blocks of steps.
 
-First all rows are full. Sides: ours, ours with compiled blocks, ``transformers`` with its fused attention, and
-compiled. Then the texts are of every length up to that of a row: ours in packed rows, under a mask; ours in one row
-with attention for variable lengths (``benchmarks/variable_length.py``), which needs neither mask nor padding; and
-``transformers`` in padded rows. That kernel has no dropout on the weights of attention, so here nobody has it.
+First all rows are full, and nobody needs a mask. Sides: ours, ours with compiled blocks, ``transformers`` with its
+fused attention, and compiled. Then the texts are of every length up to that of a row: ours in packed rows, under a
+mask, and the same with compiled blocks; ours in one row with attention for variable lengths
+(``benchmarks/variable_length.py``), which needs neither mask nor padding; and ``transformers`` in padded rows. That
+kernel has no dropout on the weights of attention, so here nobody has it.
 
     python -m benchmarks.pretraining.gpu                                      # on a GPU, ten minutes
     python -m benchmarks.pretraining.gpu --sizes tiny --rows 4 --blocks 1     # to try it out on a processor
@@ -18,6 +19,8 @@ with attention for variable lengths (``benchmarks/variable_length.py``), which n
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +30,15 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import command_line
-from benchmarks.pretraining_sides import full_rows, models, optimizer_of, our_loss, step, their_loss
+from benchmarks.pretraining_sides import (
+    full_rows,
+    loss_of_rows,
+    models,
+    optimizer_of,
+    our_loss,
+    step,
+    their_loss,
+)
 from benchmarks.record import Record
 from benchmarks.timing import Side, compare, in_words, take_turns, timed
 from benchmarks.variable_length import use_variable_lengths, variable_length_loss
@@ -35,7 +46,8 @@ from d2lbert.config import PRESETS, BertConfig
 from d2lbert.data.batching import Batch, pack, pad
 from d2lbert.data.pretraining.batches import PretrainingBatch
 from d2lbert.text.encoding import Encoding
-from d2lbert.torch.runtime import autocast, best_device, compile_blocks
+from d2lbert.torch.pretraining import BertForPretraining
+from d2lbert.torch.runtime import autocast, best_device, compile_blocks, to_tensors
 
 VOCAB_SIZE = 30522
 MASK_ID = 103  # of [MASK]
@@ -45,9 +57,11 @@ STEPS = 10  # of a block
 SHORTEST = 16  # tokens of a text, where they are of every length
 TOLERANCE = 1e-3  # of the losses before training, without dropout
 HALF_TOLERANCE = 3e-2  # the same in bfloat16
-PAIRS = (("ours", "transformers"), ("ours, compiled", "transformers, compiled"))
+NORM_TOLERANCE = 0.1  # of the gradients of the first batch in bfloat16, with dropout; relative
+COMPILED = ", compiled"
+PAIRS = (("ours", "transformers"), (f"ours{COMPILED}", f"transformers{COMPILED}"))
 PACKED, VARIABLE, PADDED = "ours, packed", "ours, variable lengths", "transformers, padded"
-PAIRS_OF_LENGTHS = ((PACKED, PADDED), (VARIABLE, PADDED), (VARIABLE, PACKED))
+PAIRS_OF_LENGTHS = ((PACKED, PADDED), (VARIABLE, PADDED), (VARIABLE, PACKED), (f"{PACKED}{COMPILED}", PADDED))
 # Operations a second of dense products in bfloat16, by the name that CUDA gives a device: NVIDIA's data sheets, whose
 # numbers "with sparsity" are twice as high. A V100 or a T4 has no units for bfloat16, and so no such peak.
 NOMINAL_PEAKS = {
@@ -181,14 +195,26 @@ def measured_peak(device: torch.device, size: int) -> float:
 def models_of_sides(name: str, device: torch.device) -> dict[str, tuple[Any, Any]]:
     """Return each side's model, with the function that gives its loss; all have the same weights."""
     found: dict[str, tuple[Any, Any]] = {}
-    for suffix in ("", ", compiled"):
+    for suffix in ("", COMPILED):
         reference, ours = models(name, VOCAB_SIZE)
         if suffix:
-            compile_blocks(ours)
+            for block in ours.bert.encoder.layers():
+                block.compile(dynamic=False)  # all batches have one size
             reference.compile(dynamic=False)
-        found[f"ours{suffix}"] = (ours.to(device), our_loss)
-        found[f"transformers{suffix}"] = (reference.to(device), their_loss)
+        found[f"ours{suffix}"] = (ours.to(device), our_full_loss)
+        found[f"transformers{suffix}"] = (reference.to(device), their_full_loss)
     return found
+
+
+def our_full_loss(model: BertForPretraining, batch: PretrainingBatch) -> torch.Tensor:
+    """Return our loss of a batch of full rows."""
+    rows = to_tensors(batch.rows, model.decoder_bias.device)
+    return loss_of_rows(model, batch, dataclasses.replace(rows, mask=None))
+
+
+def their_full_loss(model: Any, batch: PretrainingBatch) -> torch.Tensor:
+    """Return the reference's loss of a batch of full rows."""
+    return their_loss(model, batch, masked=False)
 
 
 def measure(name: str, length: int, rows: int, peaks: Peaks, options: argparse.Namespace) -> dict[str, Any]:
@@ -205,10 +231,13 @@ def measure_lengths(name: str, length: int, rows: int, peaks: Peaks, options: ar
     device, random = best_device(), np.random.default_rng(0)
     drawn = [RandomTexts.draw(rows * length, length, random) for _ in range(STEPS)]
     reference, packed = models(name, VOCAB_SIZE, attention_dropout=0.0)
-    one_row = models(name, VOCAB_SIZE, attention_dropout=0.0)[1]
+    one_row, compiled = (models(name, VOCAB_SIZE, attention_dropout=0.0)[1] for _ in range(2))
     use_variable_lengths(one_row)
+    compile_blocks(compiled)
+    in_packed_rows = [texts.batch(pack(texts.encodings, length)) for texts in drawn]
     sides = {
-        PACKED: (packed.to(device), our_loss, [texts.batch(pack(texts.encodings, length)) for texts in drawn]),
+        PACKED: (packed.to(device), our_loss, in_packed_rows),
+        f"{PACKED}{COMPILED}": (compiled.to(device), our_loss, in_packed_rows),
         VARIABLE: (
             one_row.to(device),
             variable_length_loss,
@@ -248,18 +277,13 @@ def race(
         blocks: of steps, for each side.
 
     Raises:
-        SystemExit: before training the losses differ.
+        SystemExit: before training the losses or the gradients differ.
     """
-    device, runners = best_device(), {}
-    first: dict[str, dict[str, float]] = {"float32": {}, "bfloat16": {}}
-    for title, (model, loss, batches) in sides.items():
-        for precision, losses in first.items():
-            with torch.no_grad(), autocast(device, precision):
-                losses[title] = float(loss(model.eval(), batches[0]))
-        runners[title] = block_of_steps(model.train(), loss, batches, device)
-    for precision, allowed in (("float32", TOLERANCE), ("bfloat16", HALF_TOLERANCE)):
-        if max(first[precision].values()) - min(first[precision].values()) > allowed:
-            raise SystemExit(f"the losses in {precision} are {first[precision]}: the sides do not compute the same")
+    refuse_unequal(sides)
+    device = best_device()
+    runners = {
+        title: block_of_steps(model.train(), loss, batches, device) for title, (model, loss, batches) in sides.items()
+    }
     laps = take_turns(runners, range(blocks + 1), warm_up=1)  # the first one compiles, too
     found = compare(laps, "tokens", pairs)
     speeds = found["tokens_per_second"].items()
@@ -268,6 +292,36 @@ def race(
         **found,
         **peaks.shares({side: one["median"] * needed for side, one in speeds}),
     }
+
+
+def refuse_unequal(sides: dict[str, tuple[Any, Any, list[PretrainingBatch]]]) -> None:
+    """Stop unless the sides compute the same from the first batch: losses without dropout, and gradients with it.
+
+    What is compiled is compiled once, for training: there the gradients alone are compared.
+
+    Raises:
+        SystemExit: they do not.
+    """
+    device = best_device()
+    losses: dict[str, dict[str, float]] = {"float32": {}, "bfloat16": {}}
+    norms = {}
+    for title, (model, loss, batches) in sides.items():
+        for precision, found in losses.items():
+            if not title.endswith(COMPILED):
+                with torch.no_grad(), autocast(device, precision):
+                    found[title] = float(loss(model.eval(), batches[0]))
+        with autocast(device, "bfloat16"):
+            first = loss(model.train(), batches[0])
+        first.backward()
+        norms[title] = float(
+            torch.nn.utils.get_total_norm(one.grad for one in model.parameters() if one.grad is not None)
+        )
+        model.zero_grad()
+    for precision, allowed in (("float32", TOLERANCE), ("bfloat16", HALF_TOLERANCE)):
+        if max(losses[precision].values()) - min(losses[precision].values()) > allowed:
+            raise SystemExit(f"the losses in {precision} are {losses[precision]}: the sides do not compute the same")
+    if max(norms.values()) / min(norms.values()) - 1 > NORM_TOLERANCE:
+        raise SystemExit(f"the norms of the gradients are {norms}: the sides do not compute the same")
 
 
 def block_of_steps(model: Any, loss: Any, batches: list[PretrainingBatch], device: torch.device) -> Side:
@@ -287,8 +341,15 @@ def block_of_steps(model: Any, loss: Any, batches: list[PretrainingBatch], devic
     return timed(steps)
 
 
+def clear() -> None:
+    """Give the memory of the models before back: a GPU does not hold those of every row of the table."""
+    torch.compiler.reset()
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
 def main() -> None:
-    """Measure and write ``results/pretraining/gpu.json``; on a processor, print alone."""
+    """Measure and write ``results/pretraining/gpu.json`` as far as it is done; on a processor, print alone."""
     parser = command_line(__doc__)
     parser.add_argument("--sizes", nargs="+", default=["base", "large"], choices=list(PRESETS))
     parser.add_argument("--rows", type=int, help="of a batch, whatever their length")
@@ -308,8 +369,9 @@ def main() -> None:
                     shares = found[f"utilisation_of_{peak}"] or {}
                     told = ", ".join(f"{side} {share:.0%}" for side, share in shares.items()) or "not known"
                     print(f"    of the {peak} peak: {told}", flush=True)
-    if device.type == "cuda":
-        record.write(metrics, steps_of_a_block=STEPS)
+                if device.type == "cuda":
+                    record.write(metrics, steps_of_a_block=STEPS)
+                clear()
 
 
 if __name__ == "__main__":

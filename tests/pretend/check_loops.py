@@ -10,7 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import BERT, BLOCK, TEXTS, TOKENIZER, V, assert_same, elmo, made, translator
+from small_models import (
+    ACCELERATOR,
+    BERT,
+    BLOCK,
+    DROPOUT,
+    RATES,
+    TEXTS,
+    TOKENIZER,
+    V,
+    assert_same,
+    elmo,
+    made,
+    translator,
+)
 
 from d2lbert.config import (
     BertConfig,
@@ -59,7 +72,8 @@ def fine_tuning_case(name: str, device: torch.device, folder: Path) -> Any:
     task = named.of_examples(examples)
     encoder = made(BertModel, BERT, device=torch.device("cpu"))
     model = getattr(heads, named.head)(encoder, task.labels)
-    settings = Training(epochs=2, batch_size=2, learning_rate=1e-3, max_length=24, balanced=name == "tagging")
+    sizes = {"epochs": 2, "batch_size": 2, "learning_rate": 1e-3, "max_length": 24}
+    settings = Training(**sizes, balanced=name == "tagging", precision="float32")
     records = fine_tune(model, task, TOKENIZER, examples, examples, settings, device, False, folder / "checkpoint")
     resumed = getattr(heads, named.head)(made(BertModel, BERT, device=torch.device("cpu")), task.labels)
     again = fine_tune(resumed, task, TOKENIZER, examples, examples, settings, device, False, folder / "checkpoint")
@@ -91,9 +105,11 @@ def distillation_case(device: torch.device) -> Any:
     encoder = made(BertModel, BERT, device=torch.device("cpu"))
     lessons = taught(made(heads.BertForSequenceClassification, encoder, "xy", device=device), task, TOKENIZER, examples)
     vectors = np.linspace(-1, 1, 4 * V).reshape(V, 4)
-    settings, found = Training(epochs=2, batch_size=2, learning_rate=1e-3), []
+    settings, found = Training(epochs=2, batch_size=2, learning_rate=1e-3, precision="float32"), []
     for lesson in (Distillation(task), LogitMatching(task)):
-        student = made(BiLstmClassifier, vectors, "xy", device=torch.device("cpu"), state_size=3, inner_size=5)
+        student = made(
+            BiLstmClassifier, vectors, "xy", device=torch.device("cpu"), state_size=3, inner_size=5, dropout=DROPOUT
+        )
         fine_tune(student, lesson, TOKENIZER, lessons, examples, settings, device, progress=False)
         found += [evaluate(student, task, TOKENIZER, examples), *student.state_dict().values()]
     return found
@@ -107,7 +123,7 @@ def elmo_training_case(device: torch.device, folder: Path) -> Any:
     found: list[Any] = []
     for samples in (0, 4):
         torch.manual_seed(0)
-        model = BidirectionalLanguageModel(elmo(torch.device("cpu")), len(vocabulary), samples=samples)
+        model = BidirectionalLanguageModel(elmo(torch.device("cpu")), len(vocabulary), DROPOUT, samples=samples)
         history = train_language_model(model, batches, settings, folder / str(samples), progress=False, device=device)
         found += [[(record["forward"], record["backward"]) for record in history], perplexities(model, batches)]
     return found
@@ -116,7 +132,7 @@ def elmo_training_case(device: torch.device, folder: Path) -> Any:
 def pretraining_case(kind: str, shards: TokenShards, device: torch.device, folder: Path) -> Any:
     examples = PretrainingSettings(max_length=40, batch_size=4, next_sentence=kind == "bert")
     if kind == "bert":
-        config: Any = BertConfig(vocab_size=900, max_position_embeddings=48, **BLOCK)
+        config: Any = BertConfig(vocab_size=900, max_position_embeddings=48, **BLOCK, **RATES)
         model, data_class = made(BertForPretraining, config, device=device), PretrainingData
     else:
         config = GptConfig(
@@ -128,9 +144,13 @@ def pretraining_case(kind: str, shards: TokenShards, device: torch.device, folde
             n_embd=8,
             n_layer=2,
             n_head=2,
+            resid_pdrop=DROPOUT,
+            embd_pdrop=DROPOUT,
+            attn_pdrop=DROPOUT,
         )
         model, data_class = made(Gpt, config, device=device), CausalData
-    settings = Pretraining(steps=4, accumulation=2, log_every=1, validate_every=2, save_every=2, validation_batches=2)
+    often = {"log_every": 1, "validate_every": 2, "save_every": 2, "validation_batches": 2}
+    settings = Pretraining(steps=4, accumulation=2, precision="float32", **often)
     data, dev = (data_class(shards, examples, split) for split in ("train", "dev"))
     trainer = Trainer(model, data, dev, settings, folder)
     last = trainer.run(progress=False)
@@ -191,9 +211,9 @@ def test_a_batch_that_was_not_moved_is_noticed(
 
 
 def test_loops_take_the_best_device(monkeypatch: pytest.MonkeyPatch, accelerator: torch.device) -> None:
-    monkeypatch.setenv("D2LBERT_DEVICE", "pretend")
-    assert best_device().type == "pretend"
+    monkeypatch.setenv("D2LBERT_DEVICE", ACCELERATOR)
+    assert best_device().type == accelerator.type
     task = named_task("classification").of_examples(EXAMPLES["classification"])
     model = heads.BertForSequenceClassification(made(BertModel, BERT, device=torch.device("cpu")), task.labels)
     fine_tune(model, task, TOKENIZER, EXAMPLES["classification"], EXAMPLES["classification"], Training(epochs=1))
-    assert {parameter.device.type for parameter in model.parameters()} == {"pretend"}
+    assert {parameter.device.type for parameter in model.parameters()} == {accelerator.type}

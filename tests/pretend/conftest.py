@@ -1,12 +1,13 @@
-"""What the checks on the pretend accelerator share."""
+"""What the checks on an accelerator share."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from small_models import ACCELERATOR
 
 
 @pytest.fixture(scope="session")
 def accelerator() -> torch.device:
-    """The pretend device."""
-    return torch.device("pretend")
+    """The pretend device, or the real one that ``D2LBERT_ACCELERATOR`` names."""
+    return torch.device(ACCELERATOR)

@@ -42,11 +42,17 @@ class World:
         """Join the processes that ``torchrun`` has started, and return this one's ``World``.
 
         Without ``torchrun`` this process is alone and keeps everything, whatever ``sharded`` is.
+
+        Raises:
+            UserError: there is no GPU left for this process.
         """
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not distributed.is_initialized():
-            backend = "nccl" if torch.cuda.is_available() else "gloo"
+            device = own_device()
+            if device.type == "cuda":
+                torch.cuda.set_device(device)  # from where NCCL talks
+            backend = "nccl" if device.type == "cuda" else "gloo"
             store, rank, size = next(iter(distributed.rendezvous("env://")))
             # After a crash torchrun starts all processes again, with a store that may still hold the addresses of the
             # dead ones; each attempt reads and writes under a name of its own.
@@ -58,10 +64,7 @@ class World:
     @property
     def device(self) -> torch.device:
         """The device of this process: with several GPUs, each process has its own."""
-        device = best_device()
-        if device.type == "cuda" and device.index is None:
-            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        return device
+        return own_device()
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Return the model with its gradients averaged over all processes. Create the optimiser afterwards.
@@ -122,6 +125,24 @@ class World:
         """Leave the process group, if there is one, and free what it uses."""
         if distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def own_device() -> torch.device:
+    """Return the best device, and of several GPUs the one of this process.
+
+    Raises:
+        UserError: there are more processes than GPUs; NCCL lets no two share one.
+    """
+    device = best_device()
+    if device.type != "cuda" or device.index is not None:
+        return device
+    rank, count = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
+    if rank >= count:
+        raise UserError(
+            f"process {rank + 1} of this machine has no GPU, for there {'is' if count == 1 else 'are'} only {count}: "
+            "start no more processes than GPUs, or set D2LBERT_DEVICE=cpu"
+        )
+    return torch.device("cuda", rank)
 
 
 def save_state(folder: Path, tensors: dict[str, Tensor], world: World) -> None:

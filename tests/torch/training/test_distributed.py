@@ -7,6 +7,7 @@ import os
 import socket
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -70,6 +71,7 @@ def test_alone_nothing_is_wrapped_shared_or_awaited() -> None:
 def test_each_process_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_RANK", "3")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     assert World(rank=11, size=16).device == torch.device("cuda", 3)
     monkeypatch.delenv("LOCAL_RANK")
     assert World().device == torch.device("cuda", 0)
@@ -77,6 +79,38 @@ def test_each_process_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     monkeypatch.setenv("LOCAL_RANK", "3")
     assert World().device == torch.device("cpu")
+
+
+@pytest.mark.parametrize(("count", "there"), [(1, "there is only 1"), (3, "there are only 3")])
+def test_a_process_without_a_gpu_is_told_so_before_the_others_are_met(
+    count: int, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _started_by_torchrun(monkeypatch)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(UserError, match=f"process 4 of this machine has no GPU, for {there}: ") as error:
+        World.init()
+    assert "\n" not in str(error.value)
+    assert not distributed.is_initialized()
+
+
+def test_processes_talk_over_what_their_device_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may have a GPU that the run does not use."""
+    _started_by_torchrun(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    chosen: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(distributed, "init_process_group", lambda backend, **_: chosen.append(backend))
+    monkeypatch.setattr(distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 1)
+    World.init()
+    monkeypatch.setenv("D2LBERT_DEVICE", "cpu")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    _started_by_torchrun(monkeypatch)
+    World.init()
+    assert chosen == [torch.device("cuda", 0), "nccl", "gloo"]
 
 
 def test_a_state_comes_back_in_place_and_without_a_warning(tmp_path: Path) -> None:
