@@ -70,11 +70,9 @@ class Plan:
 
 PLANS = {
     "sst2": Plan("classification", "accuracy", "dev"),
-    # Seventy thousand short phrases: a larger batch saves time. Twice the batch and the rate, and three epochs, did no
-    # better on the sentences that choose (one seed).
-    "sst2_glue": Plan(
-        "classification", "accuracy", "test", epochs=2, learning_rate=7e-5, batch_size=64, sentences="sst2"
-    ),
+    # Seventy thousand short phrases: a larger batch saves time. On the sentences that choose, four epochs did better than
+    # two, and this rate no worse than twice it (two seeds).
+    "sst2_glue": Plan("classification", "accuracy", "test", learning_rate=7e-5, batch_size=64, sentences="sst2"),
     "mrpc": Plan("pair", "f1", "dev", learning_rate=5e-5),
     "stsb_en": Plan("pair", "spearman", "dev"),
     "cola": Plan("classification", "matthews", "dev"),
