@@ -4,6 +4,9 @@ RUN = .venv/bin/python
 # So many tests run at a time, each in one thread: two processes of one thread do more than one process of two.
 WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile --max-worker-restart=0 --durations=0 --durations-min=10
+# PyTorch finds the pretend accelerator by the folder; a real one must be the only one.
+DEVICE ?= pretend
+ON_DEVICE = PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 D2LBERT_ACCELERATOR=$(DEVICE) TORCH_DEVICE_BACKEND_AUTOLOAD=$(if $(filter pretend,$(DEVICE)),1,0) $(RUN)
 
 .PHONY: book colab slides notebooks-branch pdf epub test quick check lowest newest mxnet dist test-device gpu notebooks bench glue soak mutants clean
 
@@ -51,9 +54,9 @@ dist: .venv/ready  ## the archives of a release, in dist/
 	$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(RUN) -c "from setuptools import build_meta; build_meta.build_sdist('dist')"
 
-test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator: what forgets to move a tensor fails without a GPU
-	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q tests/pretend/check_models.py tests/pretend/check_loops.py
-	PYTHONPATH=$(CURDIR)/tests/pretend OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
+test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator: what forgets to move a tensor fails without a GPU; DEVICE=cuda for a real one
+	$(ON_DEVICE) -m pytest -q tests/pretend/check_models.py tests/pretend/check_loops.py
+	$(ON_DEVICE) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
 
 gpu: .venv/ready  ## on a machine with a GPU: how much of it pretraining uses, then every chapter at its full size; writes results/
 	$(RUN) -m benchmarks.pretraining.gpu

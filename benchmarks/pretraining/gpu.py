@@ -6,13 +6,15 @@ maker of the device gives, and of a measured one, a large product of matrices in
 time does not depend on what they are. Training is in bfloat16 with float32 weights, fused AdamW, clipping and dropout.
 The sides take turns, in blocks of steps.
 
-First all rows are full, and nobody needs a mask. Sides: ours, ours with compiled blocks, ``transformers`` with its
-fused attention, and compiled. Then the texts are of every length up to that of a row: ours in packed rows, under a
-mask, and the same with compiled blocks; ours in one row with attention for variable lengths
-(``benchmarks/variable_length.py``), which needs neither mask nor padding; and ``transformers`` in padded rows. That
-kernel has no dropout on the weights of attention, so here nobody has it.
+First all rows are full, and nobody needs a mask; with ``--masked`` everybody has one. Sides: ours, ours with compiled
+blocks, ``transformers`` with its fused attention, and compiled. Then the texts are of every length up to that of a row:
+ours in packed rows, under a mask, and the same with compiled blocks; ours in one row with attention for variable
+lengths (``benchmarks/variable_length.py``), which needs neither mask nor padding; and ``transformers`` in padded rows.
+That kernel has no dropout on the weights of attention, so here nobody has it. A batch that does not fit into the GPU is
+halved. What an earlier call measured on the same device stays in the result, with its own command, date and commit.
 
-    python -m benchmarks.pretraining.gpu                                      # on a GPU, ten minutes
+    python -m benchmarks.pretraining.gpu                                      # on a GPU, fifteen minutes
+    python -m benchmarks.pretraining.gpu --sizes base --masked
     python -m benchmarks.pretraining.gpu --sizes tiny --rows 4 --blocks 1     # to try it out on a processor
 """
 
@@ -20,18 +22,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import gc
+import itertools
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.command_line import command_line
+from benchmarks.machine import Watch, quiet
 from benchmarks.pretraining_sides import (
-    full_rows,
     loss_of_rows,
     models,
     optimizer_of,
@@ -39,25 +45,23 @@ from benchmarks.pretraining_sides import (
     step,
     their_loss,
 )
+from benchmarks.random_texts import MASKED, VOCAB_SIZE, RandomTexts, random_batch
 from benchmarks.record import Record
 from benchmarks.timing import Side, compare, in_words, take_turns, timed
 from benchmarks.variable_length import use_variable_lengths, variable_length_loss
 from d2lbert.config import PRESETS, BertConfig
-from d2lbert.data.batching import Batch, pack, pad
+from d2lbert.data.batching import pack, pad
 from d2lbert.data.pretraining.batches import PretrainingBatch
-from d2lbert.text.encoding import Encoding
 from d2lbert.torch.pretraining import BertForPretraining
 from d2lbert.torch.runtime import autocast, best_device, compile_blocks, to_tensors
 
-VOCAB_SIZE = 30522
-MASK_ID = 103  # of [MASK]
-MASKED = 0.15
 ROWS = {128: 256, 512: 64}  # of a batch, by their length
 STEPS = 10  # of a block
-SHORTEST = 16  # tokens of a text, where they are of every length
 TOLERANCE = 1e-3  # of the losses before training, without dropout
 HALF_TOLERANCE = 3e-2  # the same in bfloat16
-NORM_TOLERANCE = 0.5  # of the gradients of the first batch in bfloat16, with dropout; relative
+NORM_TOLERANCE = (
+    0.5  # of the gradients of the first batch in bfloat16, relative; by dropout alone they differ by a tenth
+)
 COMPILED = ", compiled"
 PAIRS = (("ours", "transformers"), (f"ours{COMPILED}", f"transformers{COMPILED}"))
 PACKED, VARIABLE, PADDED = "ours, packed", "ours, variable lengths", "transformers, padded"
@@ -74,55 +78,6 @@ NOMINAL_PEAKS = {
     "NVIDIA H200": 989e12,
     "NVIDIA L4": 121e12,
 }
-
-
-def random_batch(rows: int, length: int, random: np.random.Generator) -> PretrainingBatch:
-    """Return full rows of random tokens, some of which are asked for."""
-    ids = random.integers(1000, VOCAB_SIZE, size=(rows, length))
-    places = np.sort(random.permutation(rows * length)[: round(MASKED * rows * length)])
-    targets = ids.reshape(-1)[places].copy()
-    ids.reshape(-1)[places] = MASK_ID
-    return PretrainingBatch(full_rows(ids), places, targets, random.integers(2, size=rows))
-
-
-@dataclass(frozen=True)
-class RandomTexts:
-    """Texts of random tokens, some of which are asked for.
-
-    Fields:
-        encodings: the texts, with [MASK] where a token is asked for.
-        masked: (P, 2), the text and the place in it of each such token.
-        targets: (P,), what stood there.
-        next_labels: (N,), 0 or 1.
-    """
-
-    encodings: list[Encoding]
-    masked: np.ndarray
-    targets: np.ndarray
-    next_labels: np.ndarray
-
-    @classmethod
-    def draw(cls, tokens: int, longest: int, random: np.random.Generator) -> RandomTexts:
-        """Return texts of ``SHORTEST`` to ``longest`` tokens, all lengths equally often, until there are ``tokens``."""
-        lengths: list[int] = []
-        while sum(lengths) < tokens:
-            lengths.append(int(random.integers(min(SHORTEST, longest), longest + 1)))
-        encodings, masked, targets = [], [], []
-        for text, length in enumerate(lengths):
-            ids = random.integers(1000, VOCAB_SIZE, size=length)
-            places = np.sort(random.permutation(length)[: max(1, round(MASKED * length))])
-            targets.append(ids[places].copy())
-            ids[places] = MASK_ID
-            masked.append(np.stack([np.full(len(places), text), places], axis=1))
-            halves = [int(place > length // 2) for place in range(length)]
-            encodings.append(Encoding(ids.tolist(), halves, [], [], []))
-        return cls(encodings, np.concatenate(masked), np.concatenate(targets), random.integers(2, size=len(lengths)))
-
-    def batch(self, rows: Batch) -> PretrainingBatch:
-        """Return input and targets, with the texts in the given rows."""
-        row, column = rows.starts[self.masked[:, 0]].T
-        places = row * rows.token_ids.shape[1] + column + self.masked[:, 1]
-        return PretrainingBatch(rows, places, self.targets, self.next_labels)
 
 
 @dataclass(frozen=True)
@@ -192,8 +147,9 @@ def measured_peak(device: torch.device, size: int) -> float:
     return best
 
 
-def models_of_sides(name: str, device: torch.device) -> dict[str, tuple[Any, Any]]:
+def models_of_sides(name: str, masked: bool, device: torch.device) -> dict[str, tuple[Any, Any]]:
     """Return each side's model, with the function that gives its loss; all have the same weights."""
+    our, their = (our_loss, their_loss) if masked else (our_full_loss, their_full_loss)
     found: dict[str, tuple[Any, Any]] = {}
     for suffix in ("", COMPILED):
         reference, ours = models(name, VOCAB_SIZE)
@@ -201,8 +157,8 @@ def models_of_sides(name: str, device: torch.device) -> dict[str, tuple[Any, Any
             for block in ours.bert.encoder.layers():
                 block.compile(dynamic=False)  # all batches have one size
             reference.compile(dynamic=False)
-        found[f"ours{suffix}"] = (ours.to(device), our_full_loss)
-        found[f"transformers{suffix}"] = (reference.to(device), their_full_loss)
+        found[f"ours{suffix}"] = (ours.to(device), our)
+        found[f"transformers{suffix}"] = (reference.to(device), their)
     return found
 
 
@@ -221,9 +177,11 @@ def measure(name: str, length: int, rows: int, peaks: Peaks, options: argparse.N
     """Return tokens a second and utilisation of every side, for one size of model and one length."""
     device, random = best_device(), np.random.default_rng(0)
     batches = [random_batch(rows, length, random) for _ in range(STEPS)]
-    sides = {title: (model, loss, batches) for title, (model, loss) in models_of_sides(name, device).items()}
-    found = race(sides, PAIRS, operations_per_token(PRESETS[name], length), peaks, options.blocks)
-    return {"rows": rows, "length": length, **found}
+    sides = {
+        title: (model, loss, batches) for title, (model, loss) in models_of_sides(name, options.masked, device).items()
+    }
+    speeds = race(sides, PAIRS, operations_per_token(PRESETS[name], length), peaks, options.blocks)
+    return {"rows": rows, "length": length, **speeds}
 
 
 def measure_lengths(name: str, length: int, rows: int, peaks: Peaks, options: argparse.Namespace) -> dict[str, Any]:
@@ -348,30 +306,63 @@ def clear() -> None:
     torch.cuda.empty_cache()
 
 
+def with_rows_that_fit(work: Callable[[int], dict[str, Any]], rows: int) -> dict[str, Any]:
+    """Return what ``work(rows)`` returns, with half the rows as often as they do not fit into the GPU."""
+    while True:
+        try:
+            return work(rows)
+        except torch.OutOfMemoryError:
+            if rows == 1:
+                raise
+        rows //= 2  # here the error is gone, and with it what it held in memory
+        clear()
+        print(f"that does not fit into this GPU: again, with {rows} rows", flush=True)
+
+
+def earlier(path: Path, accelerator: str) -> dict[str, Any]:
+    """Return what earlier calls have measured on this accelerator."""
+    if not path.is_file():
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content["metrics"] if content["device"]["accelerator"] == accelerator else {}
+
+
+def tell(title: str, found: dict[str, Any]) -> None:
+    """Print speeds, ratios and utilisation."""
+    print(f"{title}, {in_words(found)}")
+    for peak in ("measured", "nominal"):
+        shares = found[f"utilisation_of_{peak}"] or {}
+        told = ", ".join(f"{side} {share:.0%}" for side, share in shares.items()) or "not known"
+        print(f"    of the {peak} peak: {told}", flush=True)
+
+
 def main() -> None:
     """Measure and write ``results/pretraining/gpu.json`` as far as it is done; on a processor, print alone."""
     parser = command_line(__doc__)
     parser.add_argument("--sizes", nargs="+", default=["base", "large"], choices=list(PRESETS))
     parser.add_argument("--rows", type=int, help="of a batch, whatever their length")
     parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--masked", action="store_true", help="full rows alone, with a mask, which they do not need")
     options = parser.parse_args()
     record = Record("pretraining/gpu", ["torch", "transformers", "d2lbert"], seeds=[0])
-    device = best_device()
+    stamp, device = record.stamp(), best_device()
     peaks = Peaks.of(device)
-    metrics: dict[str, Any] = {"measured_peak": peaks.measured, "nominal_peak": peaks.nominal}
-    for name in options.sizes:
-        for length, rows in ROWS.items():
-            for title, work in (("", measure), ("texts of up to ", measure_lengths)):
-                found = work(name, length, options.rows or rows, peaks, options)
-                metrics[f"{name}, {title}{length} tokens"] = found
-                print(f"{name}, {title}{length} tokens, {in_words(found)}")
-                for peak in ("measured", "nominal"):
-                    shares = found[f"utilisation_of_{peak}"] or {}
-                    told = ", ".join(f"{side} {share:.0%}" for side, share in shares.items()) or "not known"
-                    print(f"    of the {peak} peak: {told}", flush=True)
-                if device.type == "cuda":
-                    record.write(metrics, steps_of_a_block=STEPS)
-                clear()
+    metrics = earlier(record.path, stamp["device"]["accelerator"])
+    metrics |= {"measured_peak": peaks.measured, "nominal_peak": peaks.nominal}
+    kinds = [("", ", with a mask" if options.masked else "", measure)]
+    kinds += [] if options.masked else [("texts of up to ", "", measure_lengths)]
+    for name, length, (before, after, work) in itertools.product(options.sizes, ROWS, kinds):
+        watch = Watch()
+        measured = functools.partial(work, name, length, peaks=peaks, options=options)
+        found = with_rows_that_fit(measured, options.rows or ROWS[length])
+        shares = watch.shares()
+        title = f"{name}, {before}{length} tokens{after}"
+        run = {key: stamp[key] for key in ("command", "date", "commit")}
+        metrics[title] = {**found, **run, "taken_by": shares, "quiet": quiet(shares)}
+        tell(title, found)
+        if device.type == "cuda":
+            record.write(metrics, steps_of_a_block=STEPS)
+        clear()
 
 
 if __name__ == "__main__":

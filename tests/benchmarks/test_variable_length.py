@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
 from benchmarks import variable_length
-from benchmarks.pretraining.gpu import RandomTexts
 from benchmarks.pretraining_sides import our_loss
+from benchmarks.random_texts import RandomTexts
 from benchmarks.variable_length import (
     attention_by_text,
     spans_of_texts,

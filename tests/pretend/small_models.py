@@ -30,7 +30,8 @@ from d2lbert.torch.transformer import Transformer
 ACCELERATOR = os.environ.get("D2LBERT_ACCELERATOR", "pretend")
 PRETEND = ACCELERATOR == "pretend"
 DROPOUT = 0.1 if PRETEND else 0.0
-RTOL, ATOL = (1e-5, 1e-6) if PRETEND else (1e-3, 1e-4)
+RTOL, ATOL = (1e-5, 1e-6) if PRETEND else (1e-3, 1e-3)
+torch.backends.cudnn.allow_tf32 = PRETEND  # in recurrent layers a GPU would keep 11 of 24 binary digits
 V = 24
 BLOCK = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 TOKENIZER = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrs"])

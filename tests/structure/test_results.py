@@ -16,7 +16,6 @@ RESULTS = {str(path.relative_to(ROOT / "results").with_suffix("")): path for pat
 # Scripts whose result is not there, and why.
 NOT_MEASURED = {
     "finetuning/official": "needs a network and hours on a GPU",
-    "pretraining/gpu": "measures a GPU",
 }
 # Results of a comparison that lack what the others have, and why.
 WITHOUT_QUARTILES = {"translation/training_speed": "measured when the range was kept instead"}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from benchmarks.pretraining import gpu
-from benchmarks.pretraining.gpu import Peaks, RandomTexts, race
+from benchmarks.pretraining.gpu import Peaks, earlier, race, with_rows_that_fit
 from benchmarks.pretraining_sides import our_loss
+from benchmarks.random_texts import RandomTexts
 from d2lbert.config import BertConfig
 from d2lbert.data.batching import pack
 from d2lbert.torch.pretraining import BertForPretraining
@@ -62,3 +66,33 @@ def test_a_race_stores_both_shares(nominal: float | None, monkeypatch: pytest.Mo
     assert found["utilisation_of_measured"] == {"ours": pytest.approx(tokens_per_second * 1e6 / 2e9)}
     expected = None if nominal is None else {"ours": pytest.approx(tokens_per_second * 1e6 / nominal)}
     assert found["utilisation_of_nominal"] == expected
+
+
+def test_a_batch_that_does_not_fit_is_halved(capsys: pytest.CaptureFixture[str]) -> None:
+    tried = []
+
+    def work(rows: int) -> dict[str, int]:
+        tried.append(rows)
+        if rows > 7:
+            raise torch.OutOfMemoryError
+        return {"rows": rows}
+
+    assert with_rows_that_fit(work, 26) == {"rows": 6}
+    assert tried == [26, 13, 6]
+    assert "again, with 13 rows" in capsys.readouterr().out
+
+
+def test_one_row_that_does_not_fit_is_an_error() -> None:
+    def work(rows: int) -> dict[str, int]:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        with_rows_that_fit(work, 2)
+
+
+def test_what_the_same_device_measured_before_stays(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json"
+    assert earlier(path, "NVIDIA L4") == {}
+    path.write_text(json.dumps({"device": {"accelerator": "NVIDIA L4"}, "metrics": {"base, 128 tokens": 1}}))
+    assert earlier(path, "NVIDIA L4") == {"base, 128 tokens": 1}
+    assert earlier(path, "NVIDIA H200") == {}
