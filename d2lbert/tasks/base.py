@@ -31,21 +31,22 @@ class Loss(enum.Enum):
     CHOICE = "cross-entropy of the text that is right, among those of an input; target: (texts,), 1 for it, else 0"
     SPAN = "mean cross-entropy of a span's first and last token; target: (2,) positions, IGNORED where there is none"
     SOFT = "distance to a teacher's softened probabilities, and cross-entropy of the label; target: a SoftTarget"
+    SOFT_SPAN = "as SOFT, the mean of a span's first and last token; target: a SoftTarget of (length, 2) logits"
     LOGITS = "squared error of all logits of a text; target: (labels,), a teacher's logits"
 
 
 class SoftTarget(NamedTuple):
-    """What a teacher says of a text, and how much of it counts (:attr:`Loss.SOFT`).
+    """What a teacher says of a text, and how much of it counts (:attr:`Loss.SOFT`, :attr:`Loss.SOFT_SPAN`).
 
     Fields:
-        logits: (labels,), the teacher's.
-        label: the index of the right label, IGNORED where nobody has given one.
+        logits: (labels,), the teacher's; (length, 2) where it looks for a span.
+        label: the index of the right label, IGNORED where nobody has given one; for a span (2,) positions.
         temperature: what the logits of teacher and student are divided by.
         weight: of the teacher in the loss, from 0 to 1; the label has the rest.
     """
 
     logits: np.ndarray
-    label: int
+    label: Any
     temperature: float
     weight: float
 

@@ -27,7 +27,7 @@ def complaint_at_chance(task: Task, dev: Sequence[Any], scores: Mapping[str, flo
     """
     if task.loss is Loss.TOKENS and not isinstance(task, PartsOfSpeech):
         return "" if scores["f1"] else f"not one entity of dev is found: {_CURE}"
-    if task.loss is Loss.SPAN:
+    if task.loss in (Loss.SPAN, Loss.SOFT_SPAN):
         return "" if scores["exact_match"] else f"not one question of dev is answered exactly: {_CURE}"
     if task.loss is Loss.SCORE:
         name, level, error, what = "spearman", 0.0, 1 / math.sqrt(max(1, len(dev) - 1)), "that of guessing"

@@ -7,7 +7,7 @@ fine-tuning loop stays the same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,12 @@ class Taught:
 
     Fields:
         example: of the type that the task takes, with or without a label.
-        logits: the teacher's, in the order of the task's labels.
+        logits: the teacher's, in the order of the task's labels; where it looks for a span, those of each window that
+            it read, and there of each token.
     """
 
     example: Any
-    logits: tuple[float, ...]
+    logits: tuple[Any, ...]
 
 
 class Distillation(Task):
@@ -47,10 +48,12 @@ class Distillation(Task):
     """
 
     loss = Loss.SOFT
+    teaches = Loss.LABEL  # the loss of the tasks that can be distilled
+    refusal = "only a task with one label for each text can be distilled: give a classification"
 
     def __init__(self, task: Task, temperature: float = 2.0, weight: float = 0.5) -> None:
-        if task.loss is not Loss.LABEL:
-            raise UserError("only a task with one label for each text can be distilled: give a classification")
+        if task.loss is not self.teaches:
+            raise UserError(self.refusal)
         if not temperature > 0:
             raise UserError(f"the temperature is {temperature}: give a number above 0")
         if not 0 <= weight <= 1:
@@ -58,8 +61,8 @@ class Distillation(Task):
         self.task, self.temperature, self.weight = task, float(temperature), float(weight)
         self.labels = task.labels
 
-    def target(self, logits: np.ndarray, label: int) -> Any:
-        """Return what the loss takes, from the teacher's logits (C,) and the index of the label, or IGNORED."""
+    def target(self, logits: np.ndarray, label: Any) -> Any:
+        """Return what the loss takes, from the teacher's logits and what is right, as ``SoftTarget`` has them."""
         return SoftTarget(logits, label, self.temperature, self.weight)
 
     def inputs(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Input]:
@@ -82,6 +85,10 @@ class Distillation(Task):
     ) -> list[dict[str, Any]]:
         """Return the predictions of the task itself."""
         return self.task.predictions(_plain(examples), inputs, outputs)
+
+    def settle(self, model: Any, record: Mapping[str, float]) -> None:
+        """Store in the student what the task itself would store."""
+        self.task.settle(model, record)
 
     def identity(self) -> dict[str, Any]:
         """Return temperature and weight: a run goes on with the same ones alone."""
@@ -111,9 +118,55 @@ class LogitMatching(Distillation):
     def __init__(self, task: Task) -> None:
         super().__init__(task, temperature=1.0, weight=1.0)
 
-    def target(self, logits: np.ndarray, label: int) -> np.ndarray:
+    def target(self, logits: np.ndarray, label: Any) -> np.ndarray:
         """Return the teacher's logits (C,)."""
         return logits
+
+
+class SpanDistillation(Distillation):
+    """Learn where an answer starts and ends from the teacher's probabilities of each token, and from the right answer.
+
+    The student must read the windows that the teacher has read: give both one tokenizer and one ``max_length``.
+
+    Args:
+        task: finds spans: a :class:`~d2lbert.tasks.question_answering.QuestionAnswering`.
+        temperature, weight: as for :class:`Distillation`.
+    """
+
+    loss = Loss.SOFT_SPAN
+    teaches = Loss.SPAN
+    refusal = "only a task that looks for a span can be distilled so: give a QuestionAnswering"
+
+    def inputs(self, examples: Sequence[Any], tokenizer: Tokenizer, max_length: int) -> list[Input]:
+        """Return one input for each window. Those of a plain example have no target.
+
+        Raises:
+            UserError: the teacher has read other windows, or as for the task itself.
+        """
+        windows: dict[int, list[Input]] = {}
+        for item in self.task.inputs(_plain(examples), tokenizer, max_length):
+            windows.setdefault(item.example, []).append(item)
+        return [
+            dataclasses.replace(item, target=target)
+            for number, own in windows.items()
+            for item, target in zip(own, self._targets(examples[number], own), strict=True)
+        ]
+
+    def _targets(self, example: Any, windows: Sequence[Input]) -> list[Any]:
+        if not isinstance(example, Taught):
+            return [None] * len(windows)
+        lengths = [len(item.encodings[0]) for item in windows]
+        found = [np.array(logits, dtype=np.float32) for logits in example.logits]
+        if [logits.shape for logits in found] != [(length, 2) for length in lengths]:
+            raise UserError(
+                f"the teacher read windows of {[len(logits) for logits in found]} tokens, the student reads {lengths}: "
+                "give both one tokenizer and one max_length"
+            )
+        if not all(np.isfinite(logits).all() for logits in found):
+            raise UserError("the teacher's logits are NaN or infinite: train the teacher anew")
+        unknown = np.array([IGNORED, IGNORED])
+        places = [unknown if item.target is None else item.target for item in windows]
+        return [self.target(*pair) for pair in zip(found, places, strict=True)]
 
 
 def _plain(examples: Sequence[Any]) -> list[Any]:

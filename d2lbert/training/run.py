@@ -273,6 +273,7 @@ def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: 
         Loss.CHOICE: lambda item: np.zeros(len(item.encodings)),
         Loss.TOKENS: lambda item: np.zeros((len(item.encodings[0]), count)),
         Loss.SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
+        Loss.SOFT_SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
     }.get(task.loss, lambda item: np.zeros(count))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that all predictions are the same is no surprise

@@ -37,24 +37,31 @@ def taught(
     """Return each example with the teacher's logits, computed once and without dropout.
 
     Args:
-        teacher: a head that gives one row of logits to each text; it computes where it is.
-        task: of the teacher, with one label for each text.
+        teacher: a head that gives one row of logits to each text, or one to each token of it to find a span; it
+            computes where it is.
+        task: of the teacher, with one label for each text or one span.
         tokenizer: the teacher's; the student may have another.
         examples: of the type that the task takes; labels are not needed.
         max_length: the most tokens that the teacher reads of a text.
 
     Raises:
-        UserError: the task has no labels of texts, its labels are not the teacher's, or a text is longer than the
-            teacher takes.
+        UserError: the task has neither labels of texts nor spans, its labels are not the teacher's, or a text is longer
+            than the teacher takes.
     """
-    if task.loss is not Loss.LABEL:
-        raise UserError("only a task with one label for each text can be taught: give a classification")
+    if task.loss not in (Loss.LABEL, Loss.SPAN):
+        raise UserError("only a task with one label for each text, or one span, can be taught: give a classification")
     labels = tuple(getattr(teacher, "labels", task.labels))
     if labels != task.labels:
         raise UserError(f"the teacher's labels are {', '.join(labels)}, the task's {', '.join(task.labels)}: take one")
     check_examples(examples)
-    outputs = compute_outputs(teacher, task.inputs(examples, tokenizer, max_length), tokenizer)
-    return [Taught(example, tuple(logits.tolist())) for example, logits in zip(examples, outputs, strict=True)]
+    inputs = task.inputs(examples, tokenizer, max_length)
+    outputs = compute_outputs(teacher, inputs, tokenizer)
+    if task.loss is Loss.LABEL:
+        return [Taught(example, tuple(logits.tolist())) for example, logits in zip(examples, outputs, strict=True)]
+    windows: list[list[Any]] = [[] for _ in examples]
+    for item, logits in zip(inputs, outputs, strict=True):
+        windows[item.example].append(tuple(map(tuple, logits.tolist())))
+    return [Taught(example, tuple(own)) for example, own in zip(examples, windows, strict=True)]
 
 
 @torch.no_grad()

@@ -41,6 +41,8 @@ def compute_loss(
         return choice_loss(logits[:, 0], targets)
     if kind is Loss.SOFT:
         return soft_loss(logits, targets)
+    if kind is Loss.SOFT_SPAN:
+        return soft_span_loss(by_token(logits, batch), targets, batch)
     if kind is Loss.LOGITS:
         return logit_loss(logits, torch.from_numpy(np.stack(targets)).to(logits))
     if kind is Loss.SPAN:
@@ -83,6 +85,26 @@ def soft_loss(logits: Tensor, targets: Sequence[SoftTarget]) -> Tensor:
     labels = torch.tensor([target.label for target in targets], device=logits.device)  # (N,)
     hard = functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")  # (N,), 0 without a label
     return (weight * soft_divergence(logits, teacher, temperature) + (1 - weight) * hard).mean()
+
+
+def soft_span_loss(logits: Tensor, targets: Sequence[SoftTarget], batch: Batch) -> Tensor:
+    """Return :func:`soft_loss` of a span: the mean of its first and its last token, each a choice among all tokens.
+
+    A text without a right answer has no second term.
+
+    Args:
+        logits: (T, 2) of start and end, the student's.
+        targets: one for each text.
+        batch: where each text lies in the rows.
+    """
+    losses = []
+    for text, target in zip(logits.split(batch.lengths.tolist()), targets, strict=True):
+        student, teacher = text.T, torch.from_numpy(target.logits).to(text).T  # (2, length) each
+        places = torch.from_numpy(target.label).to(text.device)  # (2,)
+        hard = functional.cross_entropy(student, places, ignore_index=IGNORED, reduction="none")  # (2,)
+        soft = soft_divergence(student, teacher, target.temperature)  # (2,)
+        losses.append((target.weight * soft + (1 - target.weight) * hard).mean())
+    return torch.stack(losses).mean()
 
 
 def soft_divergence(student: Tensor, teacher: Tensor, temperature: Tensor | float) -> Tensor:

@@ -15,11 +15,12 @@ from d2lbert.config import BertConfig
 from d2lbert.config.adapters import AdapterConfig
 from d2lbert.config.training import Training
 from d2lbert.data.batching import pack, pad
-from d2lbert.data.examples import Sentence
+from d2lbert.data.examples import Answer, Question, Sentence
 from d2lbert.outputs import Rows
 from d2lbert.tasks.classification import Classification
-from d2lbert.tasks.distillation import Distillation, LogitMatching, Taught
+from d2lbert.tasks.distillation import Distillation, LogitMatching, SpanDistillation, Taught
 from d2lbert.tasks.pair import PairRegression
+from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.text import WordPiece
 from d2lbert.torch.adapters import add_adapters
 from d2lbert.torch.bert import BertModel, attention_mask
@@ -34,9 +35,9 @@ from d2lbert.torch.compression import (
     taught,
     word_tokenizer,
 )
-from d2lbert.torch.heads import BertForSequenceClassification
+from d2lbert.torch.heads import BertForQuestionAnswering, BertForSequenceClassification
 from d2lbert.torch.runtime import seed_everything, to_tensors
-from d2lbert.torch.training.evaluation import compute_logits
+from d2lbert.torch.training.evaluation import compute_logits, compute_outputs
 from d2lbert.torch.training.finetuning import fine_tune
 
 LN3 = math.log(3)
@@ -92,6 +93,32 @@ def test_a_student_of_another_kind_learns_what_the_teacher_says(
     logits = compute_logits(student, task.encode(examples, tokenizer, 16), tokenizer)
     wanted = torch.tensor([one.logits for one in lessons])
     torch.testing.assert_close(torch.from_numpy(logits).softmax(1), wanted.softmax(1), atol=0.1, rtol=0)
+
+
+def test_a_smaller_reader_learns_what_the_teacher_says_of_every_window(
+    model: BertForSequenceClassification, tokenizer: WordPiece
+) -> None:
+    """Texts of eight letters in windows of twelve tokens. No right answer is known: all comes from the teacher."""
+    teacher = BertForQuestionAnswering(model.bert)
+    randomize(teacher, seed=3, standard_deviation=0.4)
+    torch.nn.init.normal_(teacher.classifier.weight)  # a teacher that is sure of some tokens
+    task, questions = QuestionAnswering(), [Question(letter, f"{letter} b c d e f g h i j") for letter in "abcdefgh"]
+    lessons = taught(teacher, task, tokenizer, questions, max_length=12)
+    inputs = task.inputs(questions, tokenizer, 12)
+    outputs = [torch.from_numpy(one) for one in compute_outputs(teacher, inputs, tokenizer)]
+    assert len(inputs) == 2 * len(questions)
+    assert [len(one.logits) for one in lessons] == [2] * len(questions)
+    said = [torch.tensor(logits) for one in lessons for logits in one.logits]
+    torch.testing.assert_close(said, outputs, rtol=0, atol=0)
+    seed_everything(0)
+    student = BertForQuestionAnswering(BertModel(model.config))
+    settings = Training(epochs=40, learning_rate=1e-2, batch_size=4, max_length=12, best_by="epoch")
+    known = [Question(one.question, one.context, (Answer("b", 2),)) for one in questions]
+    distilled = SpanDistillation(task, 1.0, 1.0)
+    history = fine_tune(student, distilled, tokenizer, lessons, known, settings, progress=False)
+    assert history[-1]["loss"] < 0.3 * history[0]["loss"]  # dropout leaves some
+    for own, wanted in zip(compute_outputs(student, inputs, tokenizer), outputs, strict=True):
+        assert float((torch.from_numpy(own).softmax(0) - wanted.softmax(0)).abs().mean()) < 0.06
 
 
 def test_a_plain_example_is_nothing_to_learn_from(

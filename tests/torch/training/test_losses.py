@@ -27,6 +27,7 @@ from d2lbert.torch.training.losses import (
     pretraining_losses,
     soft_divergence,
     soft_loss,
+    soft_span_loss,
     span_loss,
 )
 
@@ -228,6 +229,28 @@ def test_a_soft_target_by_hand() -> None:
     both = soft_loss(undecided.repeat(2, 1), [mixed, unlabelled])
     assert float(both) == pytest.approx(divergence + 0.375 * LN2)
     assert float(compute_loss(Loss.SOFT, undecided, [mixed], TEXTS)) == pytest.approx(divergence + 0.75 * LN2)
+
+
+def test_a_soft_span_by_hand() -> None:
+    """Two texts of three and two tokens. Start and end are two choices among the tokens of one text."""
+    batch = pad([TOKENIZER.encode(text) for text in ("", "a")])  # of two and three tokens
+    logits = torch.zeros(*batch.token_ids.shape, 2)
+    teacher = np.array([[2 * LN3, 0.0], [0.0, 0.0]])  # at temperature 2 the start is 3/4 and 1/4, the end undecided
+    divergence = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    known = SoftTarget(teacher, np.array([1, 0]), 2.0, 0.25)
+    unknown = SoftTarget(np.zeros((3, 2)), np.array([IGNORED, IGNORED]), 1.0, 0.25)
+    expected = (0.25 * 4 * divergence + 0) / 2 + 0.75 * LN2
+    assert float(compute_loss(Loss.SOFT_SPAN, logits, [known, unknown], batch)) == pytest.approx(expected / 2)
+    assert float(compute_loss(Loss.SOFT_SPAN, logits, [known, known._replace(logits=np.zeros((3, 2)))], batch)) == (
+        pytest.approx((expected + 0.75 * LN3) / 2)
+    )
+
+
+def test_the_slope_of_a_soft_span_is_that_of_small_steps() -> None:
+    batch = pad([TOKENIZER.encode(text) for text in ("", "a")])
+    logits = torch.randn(5, 2, dtype=torch.float64, requires_grad=True, generator=torch.Generator().manual_seed(0))
+    targets = [SoftTarget(np.array([[number, 1.0]] * number), np.array([1, 0]), number, 0.3) for number in (2, 3)]
+    assert torch.autograd.gradcheck(lambda found: soft_span_loss(found, targets, batch), logits)
 
 
 def test_each_text_has_its_own_temperature_and_label() -> None:
