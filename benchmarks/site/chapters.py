@@ -1,9 +1,9 @@
 """What each chapter took: gathered from the copies that ``make book`` has run, which say so under their titles.
 
 The copies may come from another machine, such as one with a GPU: ``metrics`` says where they ran. All must come from
-one machine and one commit.
+one machine and one commit: run ``make clean book`` first.
 
-    make book && python -m benchmarks.site.chapters
+    make clean book && python -m benchmarks.site.chapters
     python -m benchmarks.site.chapters --executed copies/chapters    # of another machine
 """
 
@@ -24,7 +24,7 @@ BAND = re.compile(
     r"\*\*(?P<gibibytes>[\d.]+) GiB\*\* of memory, on (?P<cores>\d+) cores of (?P<processor>.+), "
     r"accelerator: (?P<accelerator>.+?)\. Python (?P<python>\S+), torch (?P<torch>\S+), "
 )
-WHERE = ("date", "commit", "cores", "processor", "accelerator", "python", "torch")
+WHERE = ("commit", "cores", "processor", "accelerator", "python", "torch")
 
 
 def band_of(path: Path) -> dict[str, str]:
@@ -54,7 +54,8 @@ def gather(bands: dict[str, dict[str, str]]) -> dict[str, Any]:
         if any(other[key] != first[key] for other in others):
             raise SystemExit(f"the copies were not made together: they have more than one {key}")
     took = {name: {"seconds": int(one["seconds"]), "gibibytes": float(one["gibibytes"])} for name, one in bands.items()}
-    return {**{key: first[key] for key in WHERE}, "chapters": took}
+    dates = sorted({one["date"] for one in bands.values()})
+    return {"dates": dates, **{key: first[key] for key in WHERE}, "chapters": took}
 
 
 def missing(names: Iterable[str]) -> list[str]:

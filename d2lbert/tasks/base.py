@@ -31,7 +31,9 @@ class Loss(enum.Enum):
     CHOICE = "cross-entropy of the text that is right, among those of an input; target: (texts,), 1 for it, else 0"
     SPAN = "mean cross-entropy of a span's first and last token; target: (2,) positions, IGNORED where there is none"
     SOFT = "distance to a teacher's softened probabilities, and cross-entropy of the label; target: a SoftTarget"
-    SOFT_SPAN = "as SOFT, the mean of a span's first and last token; target: a SoftTarget of (length, 2) logits"
+    SOFT_SPAN = (
+        "distance to a teacher's softened probabilities of a span's ends, and cross-entropy; target: a SoftTarget"
+    )
     LOGITS = "squared error of all logits of a text; target: (labels,), a teacher's logits"
 
 

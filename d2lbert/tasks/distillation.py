@@ -24,8 +24,8 @@ class Taught:
 
     Fields:
         example: of the type that the task takes, with or without a label.
-        logits: the teacher's, in the order of the task's labels; where it looks for a span, those of each window that
-            it read, and there of each token.
+        logits: the teacher's, in the order of the task's labels; where it looks for a span, an array (length, 2) for
+            each window that it read.
     """
 
     example: Any
@@ -126,7 +126,7 @@ class LogitMatching(Distillation):
 class SpanDistillation(Distillation):
     """Learn where an answer starts and ends from the teacher's probabilities of each token, and from the right answer.
 
-    The student must read the windows that the teacher has read: give both one tokenizer and one ``max_length``.
+    The student must read the windows that the teacher has read: give both one task, tokenizer and ``max_length``.
 
     Args:
         task: finds spans: a :class:`~d2lbert.tasks.question_answering.QuestionAnswering`.
@@ -156,11 +156,11 @@ class SpanDistillation(Distillation):
         if not isinstance(example, Taught):
             return [None] * len(windows)
         lengths = [len(item.encodings[0]) for item in windows]
-        found = [np.array(logits, dtype=np.float32) for logits in example.logits]
+        found = [np.asarray(logits, dtype=np.float32) for logits in example.logits]
         if [logits.shape for logits in found] != [(length, 2) for length in lengths]:
             raise UserError(
                 f"the teacher read windows of {[len(logits) for logits in found]} tokens, the student reads {lengths}: "
-                "give both one tokenizer and one max_length"
+                "give both one task, one tokenizer and one max_length"
             )
         if not all(np.isfinite(logits).all() for logits in found):
             raise UserError("the teacher's logits are NaN or infinite: train the teacher anew")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -322,6 +323,7 @@ def check_same_run(folder: str | Path, before: dict[str, Any], settings: dict[st
 def fingerprint_of_examples(examples: Iterable[Any]) -> str:
     """Return a short hash of examples, for ``settings``. Other examples, or another order, give another hash."""
     digest = hashlib.sha256()
-    for example in examples:
-        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):  # an array with all its numbers
+        for example in examples:
+            digest.update(repr(example).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]

@@ -39,7 +39,8 @@ from d2lbert.data.pretraining.corpus import learn_vocabulary
 from d2lbert.data.pretraining.shards import Preparation, TokenShards, prepare
 from d2lbert.data.translation import EncodedPair
 from d2lbert.tasks.classification import Classification
-from d2lbert.tasks.distillation import Distillation, LogitMatching
+from d2lbert.tasks.distillation import Distillation, LogitMatching, SpanDistillation
+from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.tasks.table import named_task
 from d2lbert.torch import heads
 from d2lbert.torch.bert import BertModel
@@ -117,6 +118,17 @@ def distillation_case(device: torch.device) -> Any:
     return found
 
 
+def span_distillation_case(device: torch.device) -> Any:
+    """A reader learns what another reader says of each window."""
+    task, questions = QuestionAnswering(), [*EXAMPLES["question_answering"]]
+    teacher = made(heads.BertForQuestionAnswering, made(BertModel, BERT, device=torch.device("cpu")), device=device)
+    lessons = taught(teacher, task, TOKENIZER, questions, 8)
+    student = made(heads.BertForQuestionAnswering, made(BertModel, BERT, device=torch.device("cpu")), device=device)
+    settings = Training(epochs=2, batch_size=2, learning_rate=1e-3, max_length=8, precision="float32")
+    history = fine_tune(student, SpanDistillation(task), TOKENIZER, lessons, questions, settings, device, False)
+    return [[record["loss"] for record in history], *student.state_dict().values()]
+
+
 def elmo_training_case(device: torch.device, folder: Path) -> Any:
     sentences = [["the", "cat", "sat"], ["a", "dog", "ran", "home"]] * 4
     vocabulary = word_vocabulary(sentences, 50)
@@ -169,6 +181,7 @@ LOOPS: dict[str, Callable[[torch.device, Path], Any]] = {
     "translation": lambda device, folder: translation_case("transformer", device, folder),
     "translation, seq2seq": lambda device, folder: translation_case("additive gru", device, folder),
     "distillation": lambda device, folder: distillation_case(device),
+    "distillation of a reader": lambda device, folder: span_distillation_case(device),
     "elmo": elmo_training_case,
 }
 

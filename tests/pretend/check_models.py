@@ -1,6 +1,7 @@
 """On an accelerator every model computes what the processor computes.
 
-The accelerator is the pretend one beside this file: no GPU is needed. Each case is a function of a device, run on the
+The accelerator is the pretend one beside this file, for which no GPU is needed, or a real one
+(``make test-device DEVICE=cuda``). Each case is a function of a device, run on the
 processor and on the accelerator. PyTorch must meet the device before its first gradient, so these tests have
 a process of their own (``tests/system/test_devices.py``, ``make test-device``).
 """
@@ -218,7 +219,7 @@ def masked_words_case(device: torch.device) -> Any:
     model = made(BertForPretraining, BERT, device=device)
     filled = fill_masks(model, TOKENIZER, "a [MASK] c", k=3)
     scores = pseudo_log_likelihoods(model, TOKENIZER, TEXTS)
-    return [str(filled), [one.log_probability for one in scores]]
+    return [filled, [one.log_probability for one in scores]]
 
 
 def probing_case(device: torch.device) -> Any:

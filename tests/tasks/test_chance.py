@@ -7,6 +7,7 @@ import pytest
 from d2lbert.data import ChoiceQuestion, Question, ScoredPair, Sentence, TaggedSentence
 from d2lbert.tasks.chance import complaint_at_chance
 from d2lbert.tasks.classification import Classification
+from d2lbert.tasks.distillation import SpanDistillation
 from d2lbert.tasks.multiple_choice import MultipleChoice
 from d2lbert.tasks.pair import PairRegression
 from d2lbert.tasks.parts_of_speech import PartsOfSpeech
@@ -52,3 +53,4 @@ def test_the_other_tasks() -> None:
     asked = [Question("q", "a", ())]
     assert "not one question" in complaint_at_chance(QuestionAnswering(), asked, {"exact_match": 0.0})
     assert not complaint_at_chance(QuestionAnswering(), asked, {"exact_match": 0.5})
+    assert "not one question" in complaint_at_chance(SpanDistillation(QuestionAnswering()), asked, {"exact_match": 0.0})

@@ -120,7 +120,7 @@ def test_a_distilled_reader_keeps_the_threshold_of_its_task() -> None:
 
 def test_a_teacher_that_read_something_else_is_refused() -> None:
     task = SpanDistillation(QuestionAnswering(stride=1))
-    with pytest.raises(UserError, match=r"read windows of \[6, 6\] tokens, the student reads \[7\]: give both one"):
+    with pytest.raises(UserError, match=r"windows of \[6, 6\] tokens, the student reads \[7\]: give both one task"):
         task.inputs([Taught(ASKED, WINDOWS)], TOKENIZER, 16)
     broken = (WINDOWS[0], ((float("inf"), 0.0), *WINDOWS[1][1:]))
     with pytest.raises(UserError, match="NaN or infinite"):

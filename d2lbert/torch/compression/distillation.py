@@ -49,7 +49,7 @@ def taught(
             than the teacher takes.
     """
     if task.loss not in (Loss.LABEL, Loss.SPAN):
-        raise UserError("only a task with one label for each text, or one span, can be taught: give a classification")
+        raise UserError("only labels of texts and spans can be taught: give a classification or a QuestionAnswering")
     labels = tuple(getattr(teacher, "labels", task.labels))
     if labels != task.labels:
         raise UserError(f"the teacher's labels are {', '.join(labels)}, the task's {', '.join(task.labels)}: take one")
@@ -60,7 +60,7 @@ def taught(
         return [Taught(example, tuple(logits.tolist())) for example, logits in zip(examples, outputs, strict=True)]
     windows: list[list[Any]] = [[] for _ in examples]
     for item, logits in zip(inputs, outputs, strict=True):
-        windows[item.example].append(tuple(map(tuple, logits.tolist())))
+        windows[item.example].append(logits)
     return [Taught(example, tuple(own)) for example, own in zip(examples, windows, strict=True)]
 
 

@@ -131,10 +131,14 @@ def own_device() -> torch.device:
     """Return the best device, and of several GPUs the one of this process.
 
     Raises:
-        UserError: there are more processes than GPUs; NCCL lets no two share one.
+        UserError: there are more processes than GPUs, or all are to take one: NCCL lets no two share a GPU.
     """
     device = best_device()
-    if device.type != "cuda" or device.index is not None:
+    if device.type != "cuda":
+        return device
+    if device.index is not None:
+        if int(os.environ.get("LOCAL_WORLD_SIZE", 1)) > 1:
+            raise UserError(f"D2LBERT_DEVICE={device} is one GPU for several processes: name cuda, without a number")
         return device
     rank, count = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
     if rank >= count:

@@ -90,9 +90,12 @@ def test_one_row_that_does_not_fit_is_an_error() -> None:
         with_rows_that_fit(work, 2)
 
 
-def test_what_the_same_device_measured_before_stays(tmp_path: Path) -> None:
-    path = tmp_path / "gpu.json"
-    assert earlier(path, "NVIDIA L4") == {}
-    path.write_text(json.dumps({"device": {"accelerator": "NVIDIA L4"}, "metrics": {"base, 128 tokens": 1}}))
-    assert earlier(path, "NVIDIA L4") == {"base, 128 tokens": 1}
-    assert earlier(path, "NVIDIA H200") == {}
+def test_what_the_same_device_measured_before_stays_and_another_has_a_file_of_its_own(tmp_path: Path) -> None:
+    stored, other = tmp_path / "gpu.json", tmp_path / "other.json"
+    assert earlier(stored, other, "NVIDIA L4") == (stored, {})
+    stored.write_text(json.dumps({"device": {"accelerator": "NVIDIA L4"}, "metrics": {"base, 128 tokens": 1}}))
+    assert earlier(stored, other, "NVIDIA L4") == (stored, {"base, 128 tokens": 1})
+    assert earlier(stored, other, "NVIDIA H200") == (other, {})
+    other.write_text(json.dumps({"device": {"accelerator": "NVIDIA H200"}, "metrics": {"base, 512 tokens": 2}}))
+    assert earlier(stored, other, "NVIDIA H200") == (other, {"base, 512 tokens": 2})
+    assert earlier(stored, other, "NVIDIA A10") == (other, {})

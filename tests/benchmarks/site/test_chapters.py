@@ -31,7 +31,7 @@ def test_a_copy_without_a_band_is_refused(tmp_path: Path) -> None:
 
 
 def test_copies_of_two_machines_are_refused() -> None:
-    one = dict.fromkeys(WHERE, "same") | {"seconds": "3", "gibibytes": "0.5"}
+    one = dict.fromkeys((*WHERE, "date"), "same") | {"seconds": "3", "gibibytes": "0.5"}
     assert gather({"a": one, "b": one | {"seconds": "4"}})["chapters"] == {
         "a": {"seconds": 3, "gibibytes": 0.5},
         "b": {"seconds": 4, "gibibytes": 0.5},

@@ -71,7 +71,7 @@ def test_a_teacher_of_another_task_is_refused(
 ) -> None:
     with pytest.raises(UserError, match="the teacher's labels are bad, good, the task's good, bad"):
         taught(model, Classification(["good", "bad"]), tokenizer, examples)
-    with pytest.raises(UserError, match="one label for each text"):
+    with pytest.raises(UserError, match="only labels of texts and spans can be taught"):
         taught(model, PairRegression(), tokenizer, examples)
 
 
@@ -108,7 +108,7 @@ def test_a_smaller_reader_learns_what_the_teacher_says_of_every_window(
     outputs = [torch.from_numpy(one) for one in compute_outputs(teacher, inputs, tokenizer)]
     assert len(inputs) == 2 * len(questions)
     assert [len(one.logits) for one in lessons] == [2] * len(questions)
-    said = [torch.tensor(logits) for one in lessons for logits in one.logits]
+    said = [torch.from_numpy(logits) for one in lessons for logits in one.logits]
     torch.testing.assert_close(said, outputs, rtol=0, atol=0)
     seed_everything(0)
     student = BertForQuestionAnswering(BertModel(model.config))

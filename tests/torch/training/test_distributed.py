@@ -17,6 +17,7 @@ from torch.distributed import checkpoint
 from torch.distributed.checkpoint.api import CheckpointException
 
 from d2lbert import UserError
+from d2lbert.torch.training import distributed as distributed_training
 from d2lbert.torch.training.distributed import World, gather, load_state, save_state
 
 TENSORS = {
@@ -95,6 +96,15 @@ def test_a_process_without_a_gpu_is_told_so_before_the_others_are_met(
     assert not distributed.is_initialized()
 
 
+def test_several_processes_do_not_take_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed_training, "best_device", lambda: torch.device("cuda", 1))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert World().device == torch.device("cuda", 1)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="D2LBERT_DEVICE=cuda:1 is one GPU for several processes: name cuda, without"):
+        _ = World().device
+
+
 def test_processes_talk_over_what_their_device_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may have a GPU that the run does not use."""
     _started_by_torchrun(monkeypatch)
@@ -107,7 +117,6 @@ def test_processes_talk_over_what_their_device_has(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(distributed, "get_world_size", lambda: 1)
     World.init()
     monkeypatch.setenv("D2LBERT_DEVICE", "cpu")
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     _started_by_torchrun(monkeypatch)
     World.init()
     assert chosen == [torch.device("cuda", 0), "nccl", "gloo"]

@@ -246,11 +246,16 @@ def test_a_soft_span_by_hand() -> None:
     )
 
 
-def test_the_slope_of_a_soft_span_is_that_of_small_steps() -> None:
-    batch = pad([TOKENIZER.encode(text) for text in ("", "a")])
-    logits = torch.randn(5, 2, dtype=torch.float64, requires_grad=True, generator=torch.Generator().manual_seed(0))
-    targets = [SoftTarget(np.array([[number, 1.0]] * number), np.array([1, 0]), number, 0.3) for number in (2, 3)]
-    assert torch.autograd.gradcheck(lambda found: soft_span_loss(found, targets, batch), logits)
+def test_the_slope_of_a_soft_span_is_by_token() -> None:
+    """Half of weight T (student - teacher) + (1 - weight) (student - right), in probabilities of tokens of one text."""
+    batch, T = pad([TOKENIZER.encode("a b")]), 2.0  # [CLS] a [UNK] [SEP]
+    logits = torch.randn(4, 2, requires_grad=True, generator=torch.Generator().manual_seed(0))
+    teacher = torch.randn(4, 2, generator=torch.Generator().manual_seed(1))
+    soft_span_loss(logits, [SoftTarget(teacher.numpy(), np.array([1, 2]), T, 0.3)], batch).backward()
+    right = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    own = logits.detach()
+    wanted = 0.3 * T * ((own / T).softmax(0) - (teacher / T).softmax(0)) + 0.7 * (own.softmax(0) - right)
+    torch.testing.assert_close(logits.grad, wanted / 2)
 
 
 def test_each_text_has_its_own_temperature_and_label() -> None:
