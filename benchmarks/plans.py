@@ -70,9 +70,11 @@ class Plan:
 
 PLANS = {
     "sst2": Plan("classification", "accuracy", "dev"),
-    # Seventy thousand short phrases: a larger batch saves time. On the sentences that choose, four epochs did better
-    # than two, and this rate no worse than twice it (two seeds).
-    "sst2_glue": Plan("classification", "accuracy", "test", learning_rate=7e-5, batch_size=64, sentences="sst2"),
+    # Seventy thousand short phrases: a larger batch saves time. On the sentences that choose, four epochs did no better
+    # (three seeds), nor did twice the batch and the rate with three epochs (one seed).
+    "sst2_glue": Plan(
+        "classification", "accuracy", "test", epochs=2, learning_rate=7e-5, batch_size=64, sentences="sst2"
+    ),
     "mrpc": Plan("pair", "f1", "dev", learning_rate=5e-5),
     "stsb_en": Plan("pair", "spearman", "dev"),
     "cola": Plan("classification", "matthews", "dev"),
