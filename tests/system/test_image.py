@@ -167,12 +167,12 @@ def started(made: str, command: list[str], job: Path, port: int) -> Iterator[sub
 
 
 def running(*words: str) -> list[int]:
-    """Return the numbers of the processes that were started with these words."""
-    told = "\0".join(words).encode() + b"\0"
+    """Return the numbers of the processes that were started with these words, wherever the program lies."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            found += [int(path.parent.name)] if path.read_bytes() == told else []
+            program, *rest = path.read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+            found += [int(path.parent.name)] if (Path(program).name, *rest) == words else []
     return found
 
 
