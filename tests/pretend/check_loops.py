@@ -84,8 +84,9 @@ def fine_tuning_case(name: str, device: torch.device, folder: Path) -> Any:
     scores = evaluate(model, task, TOKENIZER, examples, 24)
     model.save_pretrained(folder / "model")
     saved = type(model).from_pretrained(folder / "model")
-    answers = predict(model, task, TOKENIZER, examples, 24)
-    assert_same(predict(saved, task, TOKENIZER, examples, 24), answers)  # the saved one is read by the processor
+    answers, read = (predict(one, task, TOKENIZER, examples, 24) for one in (model, saved))
+    assert_same(read, answers)  # the saved one computes on the processor
+    assert str(read) == str(answers) or not PRETEND
     timeless = [{key: value for key, value in record.items() if "second" not in key} for record in records]
     return [timeless, scores, list(model.state_dict().values())]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import BERT, BLOCK, TEXTS, TOKENIZER, V, assert_same, elmo, gradients, ids, made, translator
+from small_models import BERT, BLOCK, PRETEND, TEXTS, TOKENIZER, V, assert_same, elmo, gradients, ids, made, translator
 from torch import nn
 
 from d2lbert import UserError
@@ -219,7 +219,7 @@ def masked_words_case(device: torch.device) -> Any:
     model = made(BertForPretraining, BERT, device=device)
     filled = fill_masks(model, TOKENIZER, "a [MASK] c", k=3)
     scores = pseudo_log_likelihoods(model, TOKENIZER, TEXTS)
-    return [filled, [one.log_probability for one in scores]]
+    return [str(filled) if PRETEND else filled, [one.log_probability for one in scores]]
 
 
 def probing_case(device: torch.device) -> Any:
