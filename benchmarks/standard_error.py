@@ -42,6 +42,17 @@ def standard_error(
     return math.sqrt((len(without) - 1) * float(np.var(without)))
 
 
+def paired_difference(ours: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Return the mean difference over the examples, each counted by its mean over the seeds, and its standard error.
+
+    Args:
+        ours, others: one sequence for each seed, with the score of each example.
+    """
+    gain = np.mean(ours, axis=0) - np.mean(others, axis=0)  # (examples,)
+    error = float(gain.std() / math.sqrt(len(gain)))
+    return {"difference": float(gain.mean()), "standard_error_of_difference": error}
+
+
 def _subset(
     examples: Sequence[Any], inputs: Sequence[Input], outputs: Sequence[np.ndarray], chosen: np.ndarray
 ) -> tuple[list[Any], list[Input], list[np.ndarray]]:

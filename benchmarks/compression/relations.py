@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from benchmarks.command_line import add_precision, add_runs, add_seeds, command_line
 from benchmarks.plans import PLANS, read
 from benchmarks.record import Record, kept, spread
+from benchmarks.standard_error import paired_difference
 from benchmarks.students import learn
 from d2lbert import data, get_model
 from d2lbert.data.pretraining.batches import BEGINNING, PretrainingSettings
@@ -153,13 +152,6 @@ def right_of_the_book(size: int | None) -> list[bool]:
     return right(scored, evaluate(model, Classification(model.labels), tokenizer, scored, device="cpu")[1])
 
 
-def difference(ours: Sequence[list[bool]], others: Sequence[list[bool]]) -> dict[str, float]:
-    """Return the mean difference over the sentences, each counted by its mean over the seeds, and its error."""
-    gain = np.mean(ours, axis=0) - np.mean(others, axis=0)  # (sentences,)
-    error = float(gain.std() / math.sqrt(len(gain)))
-    return {"difference": float(gain.mean()), "standard_error_of_difference": error}
-
-
 def students(folder: Path, options: argparse.Namespace, notes: dict[str, Any]) -> dict[str, Any]:
     """Fine-tune the student from both of its beginnings, on each set, with each seed."""
     found: dict[str, Any] = {}
@@ -177,7 +169,9 @@ def students(folder: Path, options: argparse.Namespace, notes: dict[str, Any]) -
                 labels[beginning] = [run["right"] for run in runs]
         found[name]["examples"] = dict(zip(("train", "choice", "scored"), runs[0]["examples"], strict=True))
     best = labels["with relations"]
-    found["sst2"]["differences"] = {other: difference(best, own) for other, own in labels.items() if own is not best}
+    found["sst2"]["differences"] = {
+        other: paired_difference(best, own) for other, own in labels.items() if own is not best
+    }
     return found
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.standard_error import standard_error
+from benchmarks.standard_error import paired_difference, standard_error
 from d2lbert.data import Answer, Question, Sentence
 from d2lbert.tasks.base import Input
 from d2lbert.tasks.classification import Classification
@@ -56,3 +56,10 @@ def test_questions_with_several_windows() -> None:
         outputs.append(logits)
     assert task.score(examples, inputs, outputs)["f1"] == pytest.approx(0.5)
     assert standard_error(task, examples, inputs, outputs, "f1") == pytest.approx(0.5 / math.sqrt(30), rel=0.35)
+
+
+def test_two_models_are_compared_example_by_example() -> None:
+    """Four examples, two seeds of ours and one of the others: gains 1, 1/2, 0, -1."""
+    found = paired_difference([[True, True, True, False], [True, False, True, False]], [[False, False, True, True]])
+    assert found["difference"] == 0.125
+    assert found["standard_error_of_difference"] == pytest.approx(math.sqrt((1 + 0.25 + 1) / 4 - 0.125**2) / 2)
