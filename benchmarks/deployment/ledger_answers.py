@@ -7,8 +7,8 @@ first row, dollars for a million questions; and F1, with the standard error of i
 engines take turns in one process: batches of windows for the speed, all questions for F1. The server runs after them
 in a process of its own: one client sends questions with the longest texts that fit into 256 tokens with them, 64 at
 once send all in turn; the answers that are scored are from requests of 32 questions after that. What is chosen (counts
-of pieces, importance, calibration) is chosen from training questions. With ``--steps`` the other rows stay as they
-were.
+of pieces, importance, calibration) is chosen from training questions. The student was timed as it is before it learns,
+which takes as long; its F1 is from ``compression/reader``. With ``--steps`` the other rows stay as they were.
 
     python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; nine minutes on two idle cores
     python -m benchmarks.deployment.ledger_answers --steps served
@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.command_line import command_line
+from benchmarks.compression.reader import student_of
 from benchmarks.compression.sharing import size_of
 from benchmarks.deployment.ledger import (
     CLIENTS,
@@ -36,6 +37,7 @@ from benchmarks.deployment.ledger import (
     RANK,
     SAME,
     SERVED,
+    STUDENT,
     TOKENS,
     WORDS,
     dollars,
@@ -51,7 +53,7 @@ from benchmarks.questions import LONGEST, read_parts
 from benchmarks.record import Record
 from benchmarks.timing import Lap, Side, compare, take_turns, timed
 from benchmarks.twins import twin
-from d2lbert import get_model, metrics
+from d2lbert import get_model, metrics, notebook
 from d2lbert.data.examples import Question
 from d2lbert.deploy.exported import ExportedModel
 from d2lbert.deploy.graphs import PACKED
@@ -71,6 +73,7 @@ from d2lbert.torch.training.evaluation import compute_outputs
 
 REFERENCE = "transformers, padded"
 MODEL = "minilm-squad"
+TAUGHT = f"{STUDENT}three layers"
 
 
 class InTransformers(nn.Module):
@@ -141,6 +144,11 @@ class Workshop:
         model.bert = factorise_embeddings(model.bert, RANK, self.counts())
         return Made(model, size_of(model))
 
+    def student(self) -> Made:
+        """Return the student of three layers before it has learned anything."""
+        model = student_of(self.model)
+        return Made(model, size_of(model))
+
     def pruned(self) -> Made:
         """Return a copy without the less important half of its heads and of its neurons."""
         model, given = copy.deepcopy(self.model), (self.task, self.tokenizer, self.train[:WEIGHED_ON], LONGEST)
@@ -165,6 +173,7 @@ STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
     REFERENCE: ("", Workshop.in_transformers),
     "packed rows": ("", Workshop.whole),
     "narrow table": ("sharing", Workshop.narrow),
+    TAUGHT: ("distillation", Workshop.student),
     "pruned": ("pruning", Workshop.pruned),
     "8 bits": ("quantization", lambda shop: shop.exported(lambda graph: int8_file(graph, "int8"))),
     "8 bits, calibrated": (
@@ -197,6 +206,21 @@ def compared(own: tuple[np.ndarray, list[str]], first: tuple[np.ndarray, list[st
         "changed": sum(one != other for one, other in zip(own[1], first[1], strict=True)),
         "difference": float(difference.mean()),
         "standard_error_of_difference": float(difference.std(ddof=1) / np.sqrt(len(difference))),
+    }
+
+
+def taught_row() -> dict[str, Any]:
+    """Return what ``compression/reader`` found for the better way to teach the student."""
+    stored = notebook.results("compression/reader")
+    ways = stored["metrics"]["ways"]
+    way = max(ways, key=lambda one: ways[one]["f1"]["mean"])
+    found = ways[way]
+    return {
+        "words": f"taught by: {way}, the better of {len(ways)} ways; F1: mean of {found['f1']['n']} runs",
+        "f1": found["f1"]["mean"],
+        **found["minus the teacher"],
+        **dict.fromkeys(("changed", "largest_difference_of_logits")),
+        "taught": {key: stored[key] for key in ("command", "date", "commit")},
     }
 
 
@@ -233,7 +257,7 @@ def engine_rows(
         ratio = speed["ratio"].get(f"{name} to {REFERENCE}")
         rows[name] = {
             "chapter": STEPS[name][0],
-            "words": WORDS[name],
+            "words": WORDS.get(name),
             **made[name].size,
             "milliseconds": milliseconds([lap.seconds for lap in latency[name]]),
             "questions_per_second": rate,
@@ -241,6 +265,7 @@ def engine_rows(
             "largest_difference_of_logits": largest,
             "dollars_per_million": dollars(rate),
             **compared(scores[name], first),
+            **(taught_row() if name == TAUGHT else {}),
         }
         print(name, rows[name], flush=True)
     return rows, first

@@ -12,7 +12,7 @@ import typer
 from d2lbert import data
 from d2lbert.commands.rows import note, warn
 from d2lbert.data.examples import without_label
-from d2lbert.data.readers.formats import guess_format
+from d2lbert.data.readers.formats import guess_format, is_file
 from d2lbert.data.readers.tables import Columns
 from d2lbert.data.splitting import count_shared, cut_dev
 from d2lbert.errors import UserError, unknown_name
@@ -78,30 +78,12 @@ def read_examples(
     if source in data.names():
         examples = fitting_examples(task, source, data.load(source, split))
         return examples if labelled else [without_label(example) for example in examples]
-    if is_readable(source):
+    if is_file(source):
         chosen = format or guess_format(source, task, columns, labelled)
         return data.read_file(source, chosen, labels, task, columns, labelled)
     if "/" in source or "." in source:
         raise UserError(f"no file {source}: check the path, or give the name of a data set")
     raise unknown_name("data set", source, data.names())
-
-
-def is_readable(name: str) -> bool:
-    """Whether there is a file of this name.
-
-    Raises:
-        UserError: there is something else, such as a pipe.
-    """
-    path = Path(name)
-    if path.is_file():
-        return True
-    if path.is_dir():
-        raise UserError(f"{name} is a folder: give a file in it")
-    if name == "-" or path.exists():
-        raise UserError(
-            f"{name} is a pipe, standard input or a device, and a FILE is read more than once: write it to a file first"
-        )
-    return False
 
 
 def train_and_dev(

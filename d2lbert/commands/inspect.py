@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from d2lbert.commands.examples import FEW, Format, is_readable
+from d2lbert.commands.examples import FEW, Format
 from d2lbert.commands.options import options_from_settings
 from d2lbert.commands.rows import json_line
 from d2lbert.data.examples import ChoiceQuestion, Pair, Question, ScoredPair
 from d2lbert.data.inspection import inspect_file, spread, whole_text
+from d2lbert.data.readers.formats import is_file
 from d2lbert.data.readers.tables import Columns
 from d2lbert.errors import UserError
 from d2lbert.tasks.table import NAMED, named_task
@@ -39,7 +40,7 @@ def inspect(
     Exit status 1 if there are problems. Of a table all are shown, of other formats the first.
     """
     named_task(task)
-    if not is_readable(str(file)):
+    if not is_file(str(file)):
         raise UserError(f"no file {file}: check the path")
     description, examples = inspect_file(file, task, format, columns, not unlabelled)
     if model is not None and examples:

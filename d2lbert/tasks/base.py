@@ -175,12 +175,14 @@ def label_indices(labels: Sequence[str], targets: Sequence[str | None]) -> np.nd
         targets: N labels.
 
     Raises:
-        UserError: a target is not among ``labels``.
+        UserError: a target is missing, or not among ``labels``.
     """
     indices = {label: index for index, label in enumerate(labels)}
     for label in targets:
+        if label is None:
+            raise UserError("an example has no label: label every one, or leave it out")
         if label not in indices:
-            raise unknown_name("label", str(label), labels)
+            raise unknown_name("label", label, labels)
     return np.array([indices[label] for label in targets if label is not None], dtype=np.int64)
 
 

@@ -6,6 +6,7 @@ Shape legend: N texts of a batch, B rows, L length of a row, T tokens of all tex
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,32 @@ def inputs_to_score(
     """Return what the model reads of examples whose labels it is compared with; arguments as above.
 
     Raises:
-        UserError: there are no examples, or one is a bare text.
+        UserError: there are no examples, one is a bare text, or a package that the scores need is not installed.
     """
     if not examples:
         raise UserError("no examples to score: give at least one")
-    return inputs_to_predict(model, task, tokenizer, examples, max_length)
+    inputs = inputs_to_predict(model, task, tokenizer, examples, max_length)
+    few = examples[:2]  # what would end the scoring of all ends that of these, before anything is computed
+    scores_of_zeros(task, few, [item for item in inputs if item.example < len(few)])
+    return inputs
+
+
+def scores_of_zeros(task: Task, examples: Sequence[Any], inputs: Sequence[Input]) -> dict[str, float]:
+    """Return the scores of a model whose logits are all zero: their names are those of every model's.
+
+    Raises:
+        UserError: as for the scores of the task.
+    """
+    count = len(task.labels)
+    logits = {
+        Loss.CHOICE: lambda item: np.zeros(len(item.encodings)),
+        Loss.TOKENS: lambda item: np.zeros((len(item.encodings[0]), count)),
+        Loss.SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
+        Loss.SOFT_SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
+    }.get(task.loss, lambda item: np.zeros(count))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that all predictions are the same is no surprise
+        return task.score(examples, inputs, [logits(item) for item in inputs])
 
 
 def token_positions(batch: Batch) -> np.ndarray:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import sys
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,9 +18,9 @@ from tqdm import tqdm
 from d2lbert.config.training import Training
 from d2lbert.data.batching import Batch
 from d2lbert.errors import UserError, unknown_name
-from d2lbert.tasks.base import Input, Loss, Task
+from d2lbert.tasks.base import Input, Task
 from d2lbert.text import Tokenizer
-from d2lbert.training.inputs import check_examples, check_finite, check_inputs, collate
+from d2lbert.training.inputs import check_examples, check_finite, check_inputs, collate, scores_of_zeros
 from d2lbert.training.progress import per_second, show_speed
 
 LAST = "epoch"  # what chooses the last epoch where a score would choose the best
@@ -269,16 +268,7 @@ def choose_score(task: Task, dev: Sequence[Any], inputs: Sequence[Input], name: 
     """
     if name in _NOT_SELECTABLE:
         raise UserError(f"best_by {name}: its highest value is not the best; choose another score")
-    count = len(task.labels)
-    zero_logits = {
-        Loss.CHOICE: lambda item: np.zeros(len(item.encodings)),
-        Loss.TOKENS: lambda item: np.zeros((len(item.encodings[0]), count)),
-        Loss.SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
-        Loss.SOFT_SPAN: lambda item: np.zeros((len(item.encodings[0]), count)),
-    }.get(task.loss, lambda item: np.zeros(count))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that all predictions are the same is no surprise
-        scores = task.score(dev, inputs, [zero_logits(item) for item in inputs])
+    scores = scores_of_zeros(task, dev, inputs)
     if name and name not in (LAST, *scores):
         raise unknown_name("score best_by", name, scores)
     return name or next(iter(scores))

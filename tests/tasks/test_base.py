@@ -84,7 +84,7 @@ def test_indices_of_labels() -> None:
     assert label_indices(["no", "yes"], ["yes", "no", "yes"]).tolist() == [1, 0, 1]
     with pytest.raises(UserError, match="unknown label 'yess': did you mean yes"):
         label_indices(["no", "yes"], ["yess"])
-    with pytest.raises(UserError, match="unknown label 'None'"):
+    with pytest.raises(UserError, match="an example has no label: label every one"):
         label_indices(["no", "yes"], [None])
 
 

@@ -82,9 +82,13 @@ def test_examples_become_inputs_or_are_refused() -> None:
     task = Classification(["negative", "positive"])
     examples = [Sentence("good film"), Sentence("bad", "negative")]
     model = SimpleNamespace()
+    inputs = inputs_to_predict(model, task, TOKENIZER, examples, 8)
+    assert [(item.example, item.target) for item in inputs] == [(0, None), (1, 0)]
+    (scored,) = inputs_to_score(model, task, TOKENIZER, examples[1:], 8)
+    assert (scored.example, scored.target) == (0, 0)
+    with pytest.raises(UserError, match="an example has no label"):
+        inputs_to_score(model, task, TOKENIZER, examples, 8)
     for make in (inputs_to_predict, inputs_to_score):
-        inputs = make(model, task, TOKENIZER, examples, 8)
-        assert [(item.example, item.target) for item in inputs] == [(0, None), (1, 0)]
         with pytest.raises(UserError, match="'good' is a str, not an example"):
             make(model, task, TOKENIZER, ["good"], 8)
     assert inputs_to_predict(model, task, TOKENIZER, [], 8) == []

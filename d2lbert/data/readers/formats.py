@@ -98,6 +98,7 @@ def read_file(
         raise UserError(f"{path} is read as {format}, which has no columns to name: give --format csv or another table")
     examples: list[Any] = []
     try:
+        is_file(path)
         if format in FORMATS:
             table = open_table(path, format, task, columns, labels)
             examples.extend(records.examples(table, task, columns, labels, labelled, faults))
@@ -110,6 +111,24 @@ def read_file(
             raise
         faults.append(str(error))
     return examples
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is a file of this name.
+
+    Raises:
+        UserError: there is something else, such as a pipe.
+    """
+    file = Path(path)
+    if file.is_file():
+        return True
+    if file.is_dir():
+        raise UserError(f"{path} is a folder: give a file in it")
+    if str(path) == "-" or file.exists():
+        raise UserError(
+            f"{path} is a pipe, standard input or a device, and a FILE is read more than once: write it to a file first"
+        )
+    return False
 
 
 def open_table(

@@ -23,11 +23,28 @@ QUESTIONS = [Question("Where is AMLC held?", TEXT), Question("How many people co
 
 
 def test_the_engines_are_those_of_the_classifier_in_their_order() -> None:
-    """No student of the reader was trained."""
-    engines = {name: step for name, step in ledger.STEPS.items() if step.make and not name.startswith(ledger.STUDENT)}
-    told = {name: step.chapter for name, step in engines.items()}
-    assert {name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()} == told
-    assert list(ledger_answers.STEPS) == list(told)
+    """Each has students of its own, which stand between the same steps."""
+
+    def told(steps: dict[str, str]) -> dict[str, str]:
+        return {"student" if name.startswith(ledger.STUDENT) else name: chapter for name, chapter in steps.items()}
+
+    own = told({name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()})
+    theirs = told({name: step.chapter for name, step in ledger.STEPS.items() if step.make})
+    assert own == theirs
+    assert list(own) == list(theirs)
+
+
+def test_a_student_has_the_score_of_the_better_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = {
+        way: {"f1": {"mean": mean, "n": 3}, "minus the teacher": {"difference": mean - 0.6}}
+        for way, mean in (("labels", 0.5), ("soft targets", 0.55))
+    }
+    stored = {"command": "c", "date": "d", "commit": "e", "metrics": {"ways": ways}}
+    monkeypatch.setattr(ledger_answers.notebook, "results", lambda name: stored)
+    row = ledger_answers.taught_row()
+    assert row["words"] == "taught by: soft targets, the better of 2 ways; F1: mean of 3 runs"
+    assert (row["f1"], row["difference"]) == (0.55, pytest.approx(-0.05))
+    assert row["largest_difference_of_logits"] is None
 
 
 def test_the_server_gets_questions_with_their_texts_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:

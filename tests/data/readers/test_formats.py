@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -227,3 +228,14 @@ def test_an_empty_file_is_one_line_in_every_format(tmp_path: Path, task: str, fo
 def test_names_of_labels_do_not_disturb_a_format_without_labels(tmp_path: Path) -> None:
     (pair,) = read_file(write(tmp_path, "A boat.,A ship.,4.5\n"), "stsb", ["no", "yes"], "pair")
     assert pair == ScoredPair("A boat.", "A ship.", 4.5)
+
+
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{tmp_path} is a folder: give a file in it$"):
+        read_file(tmp_path, "csv")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="a FILE is read more than once: write it to a file first"):
+        read_file(tmp_path / "pipe", "sst2")
+    faults: list[str] = []
+    assert read_file(tmp_path, "csv", faults=faults) == []
+    assert faults == [f"{tmp_path} is a folder: give a file in it"]

@@ -62,7 +62,7 @@ def test_the_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     [
         ("empty.tsv", b"", "holds no examples"),
         ("missing.tsv", None, "cannot read .*missing.tsv: No such file"),
-        ("folder", "folder", "cannot read .*folder: Is a directory"),
+        ("folder", "folder", "folder is a folder: give a file in it"),
         ("broken.xz", lzma.compress(b"good\t1\n" * 1000)[:40], "broken.xz is damaged"),
         ("broken.gz", gzip.compress(b"good\t1\n" * 1000, mtime=0)[:30], "broken.gz is damaged"),
         ("not.gz", b"good\t1\n", "not.gz is damaged"),

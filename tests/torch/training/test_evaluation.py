@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -133,6 +135,14 @@ def test_nothing_to_score_and_nothing_to_predict() -> None:
     with pytest.raises(UserError, match=r"^no examples to score: give at least one$"):
         evaluate(FirstWord(), TASK, TOKENIZER, [])
     assert predict(FirstWord(), TASK, TOKENIZER, []) == []
+
+
+def test_a_package_that_the_scores_need_is_missed_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    model = FirstWord()
+    model.register_forward_hook(lambda *_: pytest.fail("it has computed"))
+    with pytest.raises(UserError, match=r"^scores need scikit-learn: run pip install 'd2lbert\[eval\]'$"):
+        evaluate(model, TASK, TOKENIZER, [Sentence("good film", "positive")])
 
 
 @pytest.mark.parametrize("wrong", ["a good film", ("a", "b"), {"text": "a"}])
