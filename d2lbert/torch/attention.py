@@ -192,9 +192,25 @@ class MultiHeadAttention(nn.Module):
         if need_weights:
             mixed, weights = self.attention(q, k, v, mask)  # (B, H, L, K), (B, H, L, M)
         else:
-            rate = self.attention.dropout.p if self.training else 0.0
-            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+            mixed = fused_attention(q, k, v, mask, self.attention.dropout.p if self.training else 0.0)
         return self.output(join_heads(mixed)), weights  # (B, L, D), (B, H, L, M)
+
+
+def fused_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    """Return what :class:`DotProductAttention` mixes, (B, H, L, K), by PyTorch's kernel, which stores no scores.
+
+    Where a processor trains in bfloat16 without dropout, the kernel computes in float32: in bfloat16 its way back
+    takes several times as long (``benchmarks/attention/half.py``), for it prepares each of many small products anew.
+
+    Args:
+        q: (B, H, L, K).  k, v: (B, H, M, K).  mask: broadcastable to (B, H, L, M), True = keep.
+        dropout: rate of dropout on the attention weights.
+    """
+    if q.dtype == torch.bfloat16 and q.device.type == "cpu" and q.requires_grad and not dropout:
+        with torch.autocast("cpu", enabled=False):
+            exact = functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=mask)
+        return exact.to(q.dtype)
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

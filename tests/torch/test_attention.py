@@ -6,11 +6,13 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional
 
 from d2lbert.torch.attention import (
     AdditiveAttention,
     DotProductAttention,
     MultiHeadAttention,
+    fused_attention,
     join_heads,
     masked_softmax,
     same_sequence,
@@ -116,3 +118,25 @@ def test_dropout_acts_only_in_training() -> None:
     assert not torch.equal(layer(x, x, x)[0], layer(x, x, x)[0])
     layer.eval()
     assert torch.equal(layer(x, x, x)[0], layer(x, x, x)[0])
+
+
+def test_training_in_bfloat16_on_a_processor_computes_in_float32() -> None:
+    """Its slopes are those of float32, rounded once; evaluation and dropout take the kernel as it is."""
+    generator = torch.Generator().manual_seed(0)
+    given = [torch.randn(2, 3, 9, 8, generator=generator).bfloat16() for _ in range(3)]
+    mask = same_sequence(torch.tensor([[1] * 4 + [2] * 5, [1] * 9])).unsqueeze(1)
+
+    leaves = [one.clone().requires_grad_() for one in given]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = fused_attention(*leaves, mask, 0.0)
+    mixed.sum().backward()
+    exact = [one.float().requires_grad_() for one in given]
+    outcome = functional.scaled_dot_product_attention(*exact, attn_mask=mask)
+    outcome.sum().backward()
+    assert torch.equal(mixed, outcome.bfloat16())
+    for own, one in zip(leaves, exact, strict=True):
+        assert one.grad is not None
+        assert torch.equal(own.grad, one.grad.bfloat16())
+    as_it_is = functional.scaled_dot_product_attention(*given, attn_mask=mask)
+    assert torch.equal(fused_attention(*given, mask, 0.0), as_it_is)
+    assert not torch.equal(as_it_is, outcome.bfloat16())
