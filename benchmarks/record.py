@@ -67,6 +67,7 @@ class Record:
         elif samples and path is None and _from_real_data(stored):
             self.path = ROOT / "runs" / "on_samples" / f"{name}.json"
             print(f"of {', '.join(samples)} only samples are here: the result goes to {self.path.relative_to(ROOT)}")
+        self.commit = commit()  # now: whoever commits meanwhile changes nothing of what runs
         self.began = time.perf_counter()
         self.watch = Watch()
 
@@ -75,7 +76,7 @@ class Record:
         return {
             "command": _command(),
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-            "commit": _commit(),
+            "commit": self.commit,
             "device": device(),
             "versions": {"python": platform.python_version()}
             | {package: importlib.metadata.version(package) for package in self.packages},
@@ -161,6 +162,7 @@ def _command() -> str:
     return " ".join(["python", *called, *words])
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Return the short hash of the commit that is checked out."""
     run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return run.stdout.strip() or "unknown"

@@ -42,14 +42,22 @@ def standard_error(
     return math.sqrt((len(without) - 1) * float(np.var(without)))
 
 
-def paired_difference(ours: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> dict[str, float]:
+def paired_difference(
+    ours: Sequence[Sequence[float]], others: Sequence[Sequence[float]], groups: Sequence[str] | None = None
+) -> dict[str, float]:
     """Return the mean difference over the examples, each counted by its mean over the seeds, and its standard error.
+
+    The error tells of other examples, not of other seeds.
 
     Args:
         ours, others: one sequence for each seed, with the score of each example.
+        groups: of each example, where those of a group are alike, such as questions about one text: what is added up
+            over a group then counts as one. By default each example stands for itself.
     """
     gain = np.mean(ours, axis=0) - np.mean(others, axis=0)  # (examples,)
-    error = float(gain.std() / math.sqrt(len(gain)))
+    numbers = np.arange(len(gain)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    sums = np.bincount(numbers, weights=gain - gain.mean())
+    error = float(np.sqrt((sums**2).sum()) / len(gain))
     return {"difference": float(gain.mean()), "standard_error_of_difference": error}
 
 

@@ -1,8 +1,9 @@
 """Train attention in bfloat16 on a processor: PyTorch's fused kernel as it is, and computing in float32.
 
 Both sides get queries, keys and values in bfloat16, where texts of 30 tokens share rows, and take the slopes of the
-sum of what comes out, without dropout. The second is :func:`d2lbert.torch.attention.fused_attention`. They take turns
-in one process, and before that their outcomes are compared: with the exact ones in float64.
+sum of the squares of what comes out, without dropout, in one thread. The second is
+:func:`d2lbert.torch.attention.fused_attention`. They take turns in one process. The slopes of both are compared with
+the exact ones, in float64.
 
     python -m benchmarks.attention.half    # a minute on one core
 """

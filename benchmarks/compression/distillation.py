@@ -24,6 +24,7 @@ from torch import nn
 from benchmarks.command_line import add_runs, add_seeds, command_line
 from benchmarks.plans import PLANS, read
 from benchmarks.record import Record, kept, spread
+from benchmarks.standard_error import paired_difference
 from d2lbert import get_model
 from d2lbert.config.training import Training
 from d2lbert.data.augmentation import augment
@@ -132,16 +133,15 @@ def summary(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) ->
     Both standard errors are over the sentences of dev, each counted by its mean over the seeds.
     """
     right = np.array([one["right"] for one in runs], dtype=float)  # (seeds, sentences)
-    gain = right.mean(0) - np.array([one["right"] for one in others], dtype=float).mean(0)  # (sentences,)
-    root = math.sqrt(right.shape[1])
+    gain = paired_difference(right.tolist(), [one["right"] for one in others])
     return {
         "parameters": runs[0]["parameters"],
         "bytes": 4 * runs[0]["parameters"],
         "texts": runs[0]["texts"],
         "accuracy": spread(right.mean(1).tolist()),
-        "standard_error": float(right.mean(0).std() / root),
-        "difference_to_labels": float(gain.mean()),
-        "standard_error_of_difference": float(gain.std() / root),
+        "standard_error": float(right.mean(0).std() / math.sqrt(right.shape[1])),
+        "difference_to_labels": gain["difference"],
+        "standard_error_of_difference": gain["standard_error_of_difference"],
         "training_seconds": [round(sum(epoch["seconds"] for epoch in one["history"]), 1) for one in runs],
         "histories": [one["history"] for one in runs],
     }

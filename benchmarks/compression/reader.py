@@ -2,8 +2,9 @@
 
 The student begins as three of the six layers of its teacher, ``minilm-squad``, with the teacher's head. It learns from
 the questions that the teacher learned from: from the right answers alone, or from the teacher's softened probabilities
-of each token as well. Held-out articles choose the epoch; XQuAD's questions choose nothing. Temperature, weight and
-rate were not tuned. What is finished is kept: the same command goes on.
+of each token as well. Held-out articles choose the epoch; XQuAD's questions choose nothing. Temperature, weight, rate
+and the number of epochs were not tuned. Standard errors are over texts: questions about one text count as one. What is
+finished is kept, with the commit that trained it: the same command goes on.
 
     python -m benchmarks.compression.reader --precision bfloat16    # needs D2LBERT_DATA; two hours on one core
     python -m benchmarks.compression.reader --size 20 --seeds 0 --runs FOLDER --result NAME
@@ -26,7 +27,7 @@ from benchmarks.compression.relations import LAYERS
 from benchmarks.compression.sharing import size_of
 from benchmarks.finetuning.question_answering import without_dropout
 from benchmarks.questions import DATA_SETS, LONGEST, SPANS, read_parts
-from benchmarks.record import Record, kept, spread
+from benchmarks.record import Record, commit, kept, spread
 from benchmarks.standard_error import paired_difference
 from d2lbert import get_model, metrics
 from d2lbert.config.training import Training
@@ -82,27 +83,32 @@ def run(way: str, settings: Training, lessons: Lessons) -> dict[str, Any]:
     """Train a student; return its history, and the F1 of each question."""
     student, (task, examples) = student_of(lessons.teacher), lessons.of(way)
     history = fine_tune(student, task, lessons.tokenizer, examples, lessons.parts["dev"], settings, "cpu", False)
-    return {"history": history, "f1": lessons.f1(student)}
+    return {"history": history, "f1": lessons.f1(student), "commit": commit()}
 
 
-def summary(lessons: Lessons, found: dict[str, list[list[float]]]) -> dict[str, Any]:
+def summary(lessons: Lessons, found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the scores of the student before and after each way, and their paired differences.
 
     Args:
-        found: way -> for each seed the F1 of each question.
+        found: way -> what :func:`run` returned for each seed.
     """
     teacher, student = lessons.f1(lessons.teacher), student_of(lessons.teacher)
+    texts = [question.context for question in lessons.parts["xquad"]]
+    f1 = {way: [one["f1"] for one in own] for way, own in found.items()}
     return {
         "teacher": {**size_of(lessons.teacher), "f1": float(np.mean(teacher))},
         "student": {**size_of(student), "f1": float(np.mean(lessons.f1(student)))},
         "ways": {
             way: {
-                "f1": spread([float(np.mean(one)) for one in own]),
-                "minus the teacher": paired_difference(own, [teacher]),
+                "f1": spread([float(np.mean(one)) for one in f1[way]]),
+                "f1 of the choice": spread([max(epoch["f1"] for epoch in one["history"]) for one in own]),
+                "minus the teacher": paired_difference(f1[way], [teacher], texts),
+                "histories": [one["history"] for one in own],
             }
             for way, own in found.items()
         },
-        "soft targets minus labels": paired_difference(found["soft targets"], found["labels"]),
+        "soft targets minus labels": paired_difference(f1["soft targets"], f1["labels"], texts),
+        "texts": len(set(texts)),
     }
 
 
@@ -121,14 +127,15 @@ def main() -> None:
     )
     torch.set_num_threads(1)
     lessons = Lessons(options.size)
-    found: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     for seed in options.seeds:
         settings = dataclasses.replace(SPANS, seed=seed, precision=options.precision)
-        notes = {"settings": dataclasses.asdict(settings), "layers": LAYERS, "size": options.size}
+        notes = {"settings": dataclasses.asdict(settings), "layers": LAYERS, "longest": LONGEST, "size": options.size}
+        notes |= {"temperature": TEMPERATURE, "weight": WEIGHT}
         for way in WAYS:
             path = options.runs / f"{way.replace(' ', '-')}-{seed}.json"
-            found[way].append(kept(path, notes, partial(run, way, settings, lessons))["f1"])
-            print(way, seed, np.mean(found[way][-1]), flush=True)
+            found[way].append(kept(path, notes, partial(run, way, settings, lessons)))
+            print(way, seed, np.mean(found[way][-1]["f1"]), flush=True)
     record.write(
         summary(lessons, found),
         settings=dataclasses.asdict(dataclasses.replace(SPANS, precision=options.precision)),
@@ -136,6 +143,7 @@ def main() -> None:
         longest_in_training=LONGEST,
         temperature=TEMPERATURE,
         weight=WEIGHT,
+        trained_at=sorted({one["commit"] for own in found.values() for one in own}),
         questions={name: len(lessons.parts[name]) for name in ("train", "dev", "xquad")},
     )
 

@@ -51,6 +51,7 @@ from benchmarks.int8_sides import BATCH, CALIBRATION, batches_of, graph_file, in
 from benchmarks.pruned import HALF_OF_HEADS, WEIGHED_ON, in_each_layer
 from benchmarks.questions import LONGEST, read_parts
 from benchmarks.record import Record
+from benchmarks.standard_error import paired_difference
 from benchmarks.timing import Lap, Side, compare, take_turns, timed
 from benchmarks.twins import twin
 from d2lbert import get_model, metrics, notebook
@@ -200,20 +201,18 @@ def scored(shop: Workshop, answers: list[str]) -> tuple[np.ndarray, list[str]]:
 
 def compared(own: tuple[np.ndarray, list[str]], first: tuple[np.ndarray, list[str]]) -> dict[str, float]:
     """Return the mean F1 of a step, and how it and its answers differ from those of the first row."""
-    difference = own[0] - first[0]
     return {
         "f1": float(own[0].mean()),
         "changed": sum(one != other for one, other in zip(own[1], first[1], strict=True)),
-        "difference": float(difference.mean()),
-        "standard_error_of_difference": float(difference.std(ddof=1) / np.sqrt(len(difference))),
+        **paired_difference([own[0]], [first[0]]),
     }
 
 
 def taught_row() -> dict[str, Any]:
-    """Return what ``compression/reader`` found for the better way to teach the student."""
+    """Return what ``compression/reader`` found for the way to teach the student that is better on held-out articles."""
     stored = notebook.results("compression/reader")
     ways = stored["metrics"]["ways"]
-    way = max(ways, key=lambda one: ways[one]["f1"]["mean"])
+    way = max(ways, key=lambda one: ways[one]["f1 of the choice"]["mean"])
     found = ways[way]
     return {
         "words": f"taught by: {way}, the better of {len(ways)} ways; F1: mean of {found['f1']['n']} runs",
@@ -237,6 +236,7 @@ def engine_rows(
     shop: Workshop, names: list[str], turns: int, batches: int | None
 ) -> tuple[dict[str, Any], tuple[np.ndarray, list[str]]]:
     """Let steps take turns with the first row; return the rows of all, and F1 and answers of the first."""
+    known = {TAUGHT: taught_row()} if TAUGHT in names else {}
     made = {name: make(shop) for name, (_, make) in STEPS.items() if name in (REFERENCE, *names)}
     models = {name: one.model.eval() for name, one in made.items()}
     inputs = shop.task.inputs(shop.test, shop.tokenizer, TOKENS)
@@ -257,7 +257,7 @@ def engine_rows(
         ratio = speed["ratio"].get(f"{name} to {REFERENCE}")
         rows[name] = {
             "chapter": STEPS[name][0],
-            "words": WORDS.get(name),
+            "words": WORDS.get(name, ""),
             **made[name].size,
             "milliseconds": milliseconds([lap.seconds for lap in latency[name]]),
             "questions_per_second": rate,
@@ -265,7 +265,7 @@ def engine_rows(
             "largest_difference_of_logits": largest,
             "dollars_per_million": dollars(rate),
             **compared(scores[name], first),
-            **(taught_row() if name == TAUGHT else {}),
+            **known.get(name, {}),
         }
         print(name, rows[name], flush=True)
     return rows, first

@@ -18,6 +18,7 @@ from d2lbert.text import AnyEncoding, CompactEncoding, Encoding, Tokenizer
 
 # The target of a token without a label: it does not count in the loss.
 IGNORED = -100
+NO_LABEL = "an example has no label: label every one, or leave it out"
 # Texts that are encoded before they are made compact: as objects they take some hundred bytes a token.
 _AT_ONCE = 1000
 
@@ -178,12 +179,14 @@ def label_indices(labels: Sequence[str], targets: Sequence[str | None]) -> np.nd
         UserError: a target is missing, or not among ``labels``.
     """
     indices = {label: index for index, label in enumerate(labels)}
+    found = []
     for label in targets:
         if label is None:
-            raise UserError("an example has no label: label every one, or leave it out")
+            raise UserError(NO_LABEL)
         if label not in indices:
-            raise unknown_name("label", label, labels)
-    return np.array([indices[label] for label in targets if label is not None], dtype=np.int64)
+            raise unknown_name("label", str(label), labels)
+        found.append(indices[label])
+    return np.array(found, dtype=np.int64)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

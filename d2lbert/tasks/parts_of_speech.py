@@ -12,7 +12,7 @@ from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.readers.universal_tags import UNIVERSAL_TAGS
 from d2lbert.errors import UserError
 from d2lbert.tasks.base import Input, label_indices
-from d2lbert.tasks.tagging import Tagging
+from d2lbert.tasks.tagging import Tagging, tags_of
 
 
 class PartsOfSpeech(Tagging):
@@ -39,10 +39,10 @@ class PartsOfSpeech(Tagging):
         """Return accuracy, macro F1 and Matthews' correlation over all words.
 
         Raises:
-            UserError: scikit-learn is not installed.
+            UserError: a sentence has no tags, or scikit-learn is not installed.
         """
         tags, _ = self.likeliest(examples, inputs, outputs)
-        gold = [tag for example in examples for tag in example.tags or ()]
+        gold = [tag for example in examples for tag in tags_of(example)]
         found = [tag for sentence in tags for tag in sentence]
         return metrics.classification(label_indices(self.labels, gold), label_indices(self.labels, found))
 

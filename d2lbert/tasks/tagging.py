@@ -15,7 +15,7 @@ import numpy as np
 from d2lbert.data.examples import TaggedSentence
 from d2lbert.data.readers.tag_schemes import entities, split_tag
 from d2lbert.errors import UserError
-from d2lbert.tasks.base import IGNORED, Input, Loss, Task, label_indices, softmax
+from d2lbert.tasks.base import IGNORED, NO_LABEL, Input, Loss, Task, label_indices, softmax
 from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.text.encoding import Pieces, assemble
 
@@ -71,9 +71,13 @@ class Tagging(Task):
     def score(
         self, examples: Sequence[TaggedSentence], inputs: Sequence[Input], outputs: Sequence[np.ndarray]
     ) -> dict[str, float]:
-        """Return F1, precision and recall of entities, and the accuracy of tags."""
+        """Return F1, precision and recall of entities, and the accuracy of tags.
+
+        Raises:
+            UserError: a sentence has no tags.
+        """
+        gold = [list(tags_of(example)) for example in examples]
         predictions = self.predictions(examples, inputs, outputs)
-        gold = [list(example.tags or ()) for example in examples]
         return entity_scores(gold, [prediction["tags"] for prediction in predictions])
 
     def predictions(
@@ -102,6 +106,17 @@ class Tagging(Task):
                     tags[index][word] = self.labels[int(logits.argmax())]
                     probabilities[index][word] = float(softmax(logits).max())
         return tags, probabilities
+
+
+def tags_of(example: TaggedSentence) -> Sequence[str]:
+    """Return the right tags of a sentence.
+
+    Raises:
+        UserError: it has none.
+    """
+    if example.tags is None:
+        raise UserError(NO_LABEL)
+    return example.tags
 
 
 def entity_scores(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:

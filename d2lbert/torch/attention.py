@@ -199,14 +199,16 @@ class MultiHeadAttention(nn.Module):
 def fused_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
     """Return what :class:`DotProductAttention` mixes, (B, H, L, K), by PyTorch's kernel, which stores no scores.
 
-    Where a processor trains in bfloat16 without dropout, the kernel computes in float32: in bfloat16 its way back
-    takes several times as long (``benchmarks/attention/half.py``), for it prepares each of many small products anew.
+    Where a CPU trains in bfloat16 without this dropout, the kernel computes in float32, and keeps copies of q, k and v
+    for that. In bfloat16 its way back takes up to several times as long, for it prepares each of many small products
+    anew; long rows with wide heads lose a little (``benchmarks/attention/half.py``).
 
     Args:
         q: (B, H, L, K).  k, v: (B, H, M, K).  mask: broadcastable to (B, H, L, M), True = keep.
         dropout: rate of dropout on the attention weights.
     """
-    if q.dtype == torch.bfloat16 and q.device.type == "cpu" and q.requires_grad and not dropout:
+    trained = any(x.requires_grad for x in (q, k, v))
+    if trained and q.dtype == torch.bfloat16 and q.device.type == "cpu" and not dropout:
         with torch.autocast("cpu", enabled=False):
             exact = functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=mask)
         return exact.to(q.dtype)

@@ -71,13 +71,13 @@ def inputs_to_score(
     """Return what the model reads of examples whose labels it is compared with; arguments as above.
 
     Raises:
-        UserError: there are no examples, one is a bare text, or a package that the scores need is not installed.
+        UserError: there are no examples, one is a bare text or has no label, or a package that the scores need is not
+            installed.
     """
     if not examples:
         raise UserError("no examples to score: give at least one")
     inputs = inputs_to_predict(model, task, tokenizer, examples, max_length)
-    few = examples[:2]  # what would end the scoring of all ends that of these, before anything is computed
-    scores_of_zeros(task, few, [item for item in inputs if item.example < len(few)])
+    scores_of_zeros(task, examples, inputs)  # what would end the scoring ends it before anything is computed
     return inputs
 
 

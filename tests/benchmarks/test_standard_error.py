@@ -63,3 +63,12 @@ def test_two_models_are_compared_example_by_example() -> None:
     found = paired_difference([[True, True, True, False], [True, False, True, False]], [[False, False, True, True]])
     assert found["difference"] == 0.125
     assert found["standard_error_of_difference"] == pytest.approx(math.sqrt((1 + 0.25 + 1) / 4 - 0.125**2) / 2)
+
+
+def test_examples_of_a_group_count_as_one() -> None:
+    """Gains 1, 1, 0, 0: a larger error where equal ones are a group; the same error where each stands for itself."""
+    ours, others = [[1.0, 1.0, 0.0, 0.0]], [[0.0] * 4]
+    alone = paired_difference(ours, others)["standard_error_of_difference"]
+    assert alone == pytest.approx(0.25)
+    for groups, error in ((["a", "b", "c", "d"], alone), (["a", "a", "b", "b"], alone * math.sqrt(2))):
+        assert paired_difference(ours, others, groups)["standard_error_of_difference"] == pytest.approx(error)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-FILES = sorted(path.relative_to(Path(__file__).parents[1]) for path in Path(__file__).parents[1].rglob("conftest.py"))
+TESTS = Path(__file__).parents[1]
+# That of all tests is read already, and would choose again how many examples hypothesis draws.
+FILES = sorted(path.relative_to(TESTS) for path in TESTS.glob("*/**/conftest.py"))
 
 
 def read(path: Path) -> None:

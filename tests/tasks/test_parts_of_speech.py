@@ -64,3 +64,12 @@ def test_universal_tags_make_parts_of_speech_and_all_others_entities() -> None:
         tagging_of([JIM, entities])
     with pytest.raises(UserError, match="'LABEL_0' is not O"):
         tagging_with(["LABEL_0", "LABEL_1"])
+
+
+@pytest.mark.parametrize("task", [TASK, Tagging(["O", "B-PER", "B-ORG", "I-ORG"])])
+def test_a_sentence_without_tags_is_not_scored(task: Tagging) -> None:
+    examples = [TaggedSentence(JIM.words, (task.labels[1],) * 4), TaggedSentence(JIM.words)]
+    inputs = task.inputs(examples, TOKENIZER, 20)
+    outputs = [_logits(inputs[0].target)] * 2
+    with pytest.raises(UserError, match="an example has no label: label every one"):
+        task.score(examples, inputs, outputs)

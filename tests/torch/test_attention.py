@@ -121,7 +121,7 @@ def test_dropout_acts_only_in_training() -> None:
 
 
 def test_training_in_bfloat16_on_a_processor_computes_in_float32() -> None:
-    """Its slopes are those of float32, rounded once; evaluation and dropout take the kernel as it is."""
+    """Its slopes are those of float32, rounded once; without slopes or with dropout the kernel is taken as it is."""
     generator = torch.Generator().manual_seed(0)
     given = [torch.randn(2, 3, 9, 8, generator=generator).bfloat16() for _ in range(3)]
     mask = same_sequence(torch.tensor([[1] * 4 + [2] * 5, [1] * 9])).unsqueeze(1)
@@ -140,3 +140,10 @@ def test_training_in_bfloat16_on_a_processor_computes_in_float32() -> None:
     as_it_is = functional.scaled_dot_product_attention(*given, attn_mask=mask)
     assert torch.equal(fused_attention(*given, mask, 0.0), as_it_is)
     assert not torch.equal(as_it_is, outcome.bfloat16())
+    in_float32 = functional.scaled_dot_product_attention(*(one.float() for one in given), attn_mask=mask)
+    assert torch.equal(fused_attention(*given[:2], leaves[2], mask, 0.0), in_float32.bfloat16())
+    torch.manual_seed(1)
+    dropped = functional.scaled_dot_product_attention(*leaves, attn_mask=mask, dropout_p=0.5)
+    torch.manual_seed(1)
+    assert torch.equal(fused_attention(*leaves, mask, 0.5), dropped)
+    assert not torch.equal(dropped, mixed)

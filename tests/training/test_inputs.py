@@ -87,7 +87,7 @@ def test_examples_become_inputs_or_are_refused() -> None:
     (scored,) = inputs_to_score(model, task, TOKENIZER, examples[1:], 8)
     assert (scored.example, scored.target) == (0, 0)
     with pytest.raises(UserError, match="an example has no label"):
-        inputs_to_score(model, task, TOKENIZER, examples, 8)
+        inputs_to_score(model, task, TOKENIZER, [*examples[1:] * 3, examples[0]], 8)
     for make in (inputs_to_predict, inputs_to_score):
         with pytest.raises(UserError, match="'good' is a str, not an example"):
             make(model, task, TOKENIZER, ["good"], 8)

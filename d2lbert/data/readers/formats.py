@@ -98,7 +98,7 @@ def read_file(
         raise UserError(f"{path} is read as {format}, which has no columns to name: give --format csv or another table")
     examples: list[Any] = []
     try:
-        is_file(path)
+        refuse_no_file(path)
         if format in FORMATS:
             table = open_table(path, format, task, columns, labels)
             examples.extend(records.examples(table, task, columns, labels, labelled, faults))
@@ -113,22 +113,24 @@ def read_file(
     return examples
 
 
-def is_file(path: str | Path) -> bool:
-    """Whether there is a file of this name.
+def refuse_no_file(path: str | Path) -> None:
+    """Refuse what is there and is no file.
 
     Raises:
-        UserError: there is something else, such as a pipe.
+        UserError: it is a folder, a pipe or a device.
     """
-    file = Path(path)
-    if file.is_file():
-        return True
-    if file.is_dir():
+    if Path(path).is_dir():
         raise UserError(f"{path} is a folder: give a file in it")
-    if str(path) == "-" or file.exists():
+    if str(path) == "-" or (Path(path).exists() and not Path(path).is_file()):
         raise UserError(
             f"{path} is a pipe, standard input or a device, and a FILE is read more than once: write it to a file first"
         )
-    return False
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is a file of this name; errors are those of :func:`refuse_no_file`."""
+    refuse_no_file(path)
+    return Path(path).is_file()
 
 
 def open_table(
@@ -196,6 +198,7 @@ def guess_format(path: str | Path, task: str, columns: Columns = UNNAMED, labell
     known = [*_readers_of(task), *FORMATS]
     ending = file_ending(path)
     try:
+        refuse_no_file(path)  # a pipe would lose its beginning
         if ending == ".json":
             return _guess_json(path, task)
         if ending == ".csv" and task == "multiple_choice" and not columns.given and _is_swag(path):
