@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -92,7 +93,8 @@ def ledger(chapter: str, model: str = "classifier") -> Markdown:
     """Show what each step of the book so far has made of one model; the rows of a chapter are bold.
 
     The rows are those of ``results/deployment/ledger.json`` or ``ledger_answers.json``. What was not measured stays
-    empty. Below the table stands where it was measured, and whether anything else ran beside it.
+    empty. Below the table stands where it was measured, whether anything else ran beside it, and which rows were timed
+    by another call than most: in another hour the machine may be faster or slower.
 
     Args:
         chapter: its slug.
@@ -110,17 +112,24 @@ def ledger(chapter: str, model: str = "classifier") -> Markdown:
         known = ", ".join(sorted({*chapters} - {""}))
         raise UserError(f"the ledger has no row of {chapter!r}: give the slug of {known}")
     last = len(chapters) - chapters[::-1].index(chapter)
-    lines = [
-        _ledger_line(step, row, things, score, row["chapter"] == chapter)
-        for step, row in list(stored["metrics"].items())[:last]
-    ]
+    shown = dict(list(stored["metrics"].items())[:last])
+    lines = [_ledger_line(step, row, things, score, row["chapter"] == chapter) for step, row in shown.items()]
     beside = "nothing else ran" if stored["quiet"] else "other programs ran beside it, so the speeds are provisional"
     below = (
         f"{stored['data']}; {stored['device']['processor']}, {stored['threads']} of {stored['device']['cores']} cores; "
         f"{beside}. ms: one text of about {stored['tokens']} tokens, median and 95th percentile. Logits: largest "
         f"difference to the first row. $: a million {things} at {stored['dollars_per_hour']} dollars an hour."
     )
+    if others := _timed_apart(shown):
+        below += f" Timed in another hour, so speeds compare less well: {', '.join(others)}."
     return Markdown(f"{table(lines).data}\n\n{below}")
+
+
+def _timed_apart(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the names of the rows that were measured by another call than most."""
+    calls = {name: str(row.get("measured")) for name, row in rows.items()}  # each row has the stamp of its call
+    (usual, _), *_ = Counter(calls.values()).most_common(1)
+    return [name for name, call in calls.items() if call != usual]
 
 
 def _ledger_line(name: str, row: dict[str, Any], things: str, score: str, new: bool) -> dict[str, str]:

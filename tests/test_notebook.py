@@ -132,6 +132,18 @@ def test_the_ledger_of_answers_has_its_own_things_and_score(tmp_path: Path, monk
     assert "a million questions at 0.5 dollars" in found
 
 
+def test_a_row_of_another_hour_is_named_where_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger_file(tmp_path)
+    path = tmp_path / "results" / "deployment" / "ledger.json"
+    content = json.loads(path.read_text())
+    for name, row in content["metrics"].items():
+        row["measured"] = {"command": "--steps a" if name == "a" else "all", "commit": "1", "date": "2026-01-01"}
+    path.write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+    assert notebook.ledger("c").data.endswith("dollars an hour. Timed in another hour, so speeds compare less well: a.")
+    assert notebook.ledger("b").data.endswith("dollars an hour.")
+
+
 def test_a_model_without_a_ledger_is_refused() -> None:
     with pytest.raises(UserError, match=r"^no ledger of 'gpt': give classifier or answers$"):
         notebook.ledger("pruning", "gpt")
