@@ -121,7 +121,7 @@ def ledger(chapter: str, model: str = "classifier") -> Markdown:
         f"difference to the first row. $: a million {things} at {stored['dollars_per_hour']} dollars an hour."
     )
     if others := _timed_apart(shown):
-        below += f" Timed in another hour, so speeds compare less well: {', '.join(others)}."
+        below += f" Timed in another hour, so speeds compare less well: {', '.join(f'“{name}”' for name in others)}."
     return Markdown(f"{table(lines).data}\n\n{below}")
 
 

@@ -140,7 +140,8 @@ def test_a_row_of_another_hour_is_named_where_it_is_shown(tmp_path: Path, monkey
         row["measured"] = {"command": "--steps a" if name == "a" else "all", "commit": "1", "date": "2026-01-01"}
     path.write_text(json.dumps(content))
     monkeypatch.chdir(tmp_path)
-    assert notebook.ledger("c").data.endswith("dollars an hour. Timed in another hour, so speeds compare less well: a.")
+    told = "dollars an hour. Timed in another hour, so speeds compare less well: “a”."
+    assert notebook.ledger("c").data.endswith(told)
     assert notebook.ledger("b").data.endswith("dollars an hour.")
 
 
