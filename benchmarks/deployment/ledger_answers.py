@@ -186,6 +186,7 @@ STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
 
 
 NAMES = [*STEPS, SERVED]
+STEP_WORDS = {**WORDS, TAUGHT: "taught by the whole model"}
 
 
 def f1_of(shop: Workshop, inputs: list[Input], outputs: list[np.ndarray]) -> tuple[np.ndarray, list[str]]:
@@ -219,7 +220,7 @@ def taught_row() -> dict[str, Any]:
         "f1": found["f1"]["mean"],
         **found["minus the teacher"],
         **dict.fromkeys(("changed", "largest_difference_of_logits")),
-        "taught": {key: stored[key] for key in ("command", "date", "commit")},
+        "taught": {key: stored[key] for key in ("command", "date", "trained_at")},
     }
 
 
@@ -257,7 +258,7 @@ def engine_rows(
         ratio = speed["ratio"].get(f"{name} to {REFERENCE}")
         rows[name] = {
             "chapter": STEPS[name][0],
-            "words": WORDS.get(name, ""),
+            "words": STEP_WORDS[name],
             **made[name].size,
             "milliseconds": milliseconds([lap.seconds for lap in latency[name]]),
             "questions_per_second": rate,

@@ -43,12 +43,13 @@ def test_a_student_has_the_score_of_the_way_that_the_held_out_articles_choose(mo
         }
         for way, mean, choice in (("labels", 0.56, 0.4), ("soft targets", 0.55, 0.5))
     }
-    stored = {"command": "c", "date": "d", "commit": "e", "metrics": {"ways": ways}}
+    stored = {"command": "c", "date": "d", "commit": "e", "trained_at": ["f"], "metrics": {"ways": ways}}
     monkeypatch.setattr(ledger_answers.notebook, "results", lambda name: stored)
     row = ledger_answers.taught_row()
     assert row["words"] == "taught by: soft targets, the better of 2 ways; F1: mean of 3 runs"
     assert (row["f1"], row["difference"]) == (0.55, pytest.approx(-0.05))
     assert row["largest_difference_of_logits"] is None
+    assert row["taught"] == {"command": "c", "date": "d", "trained_at": ["f"]}
 
 
 def test_the_server_gets_questions_with_their_texts_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
