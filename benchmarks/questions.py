@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from d2lbert import data
+from d2lbert import data, metrics
 from d2lbert.data.examples import Question
 from d2lbert.tasks.question_answering import QuestionAnswering
 from d2lbert.text import WordPiece
@@ -49,6 +49,12 @@ def read_parts(tokenizer: WordPiece, size: int | None) -> dict[str, list[Questio
         "no answer: test": [question for question in held_out if question.title not in tuning],
     }
     return {name: questions[:size] for name, questions in parts.items()}
+
+
+def f1_of_each(questions: Sequence[Question], answers: Sequence[str]) -> list[float]:
+    """Return the F1 of the answer to each question, from 0 to 1."""
+    golds = [[answer.text for answer in question.answers or ()] for question in questions]
+    return [metrics.squad_f1(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
 
 
 def by_group(questions: Sequence[Question], f1: Sequence[float], group: Callable[[Question], str]) -> dict[str, Any]:

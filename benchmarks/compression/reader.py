@@ -26,10 +26,10 @@ from benchmarks.command_line import add_precision, add_runs, add_seeds, command_
 from benchmarks.compression.relations import LAYERS
 from benchmarks.compression.sharing import size_of
 from benchmarks.finetuning.question_answering import without_dropout
-from benchmarks.questions import DATA_SETS, LONGEST, SPANS, read_parts
+from benchmarks.questions import DATA_SETS, LONGEST, SPANS, f1_of_each, read_parts
 from benchmarks.record import Record, commit, kept, spread
 from benchmarks.standard_error import paired_difference
-from d2lbert import get_model, metrics
+from d2lbert import get_model
 from d2lbert.config.training import Training
 from d2lbert.tasks.base import Task
 from d2lbert.tasks.distillation import SpanDistillation, Taught
@@ -75,8 +75,7 @@ class Lessons:
         """Return the F1 of each question of the test, from 0 to 1."""
         test = self.parts["xquad"]
         answers = predict(model, self.task, self.tokenizer, test, SPANS.max_length)
-        golds = [[answer.text for answer in question.answers or ()] for question in test]
-        return [metrics.squad_f1(answer["answer"], gold) for answer, gold in zip(answers, golds, strict=True)]
+        return f1_of_each(test, [answer["answer"] for answer in answers])
 
 
 def run(way: str, settings: Training, lessons: Lessons) -> dict[str, Any]:

@@ -49,12 +49,12 @@ from benchmarks.engine_turns import TOLERANCE, instructions, rested
 from benchmarks.from_outside import Asked, by_clients, reading
 from benchmarks.int8_sides import BATCH, CALIBRATION, batches_of, graph_file, int8_file, to_calibrate
 from benchmarks.pruned import HALF_OF_HEADS, WEIGHED_ON, in_each_layer
-from benchmarks.questions import LONGEST, read_parts
+from benchmarks.questions import LONGEST, f1_of_each, read_parts
 from benchmarks.record import Record
 from benchmarks.standard_error import paired_difference
 from benchmarks.timing import Lap, Side, compare, take_turns, timed
 from benchmarks.twins import twin
-from d2lbert import get_model, metrics, notebook
+from d2lbert import get_model, notebook
 from d2lbert.data.examples import Question
 from d2lbert.deploy.exported import ExportedModel
 from d2lbert.deploy.graphs import PACKED
@@ -196,8 +196,7 @@ def f1_of(shop: Workshop, inputs: list[Input], outputs: list[np.ndarray]) -> tup
 
 def scored(shop: Workshop, answers: list[str]) -> tuple[np.ndarray, list[str]]:
     """Return the F1 of each answer to the questions, and the answers."""
-    golds = [[answer.text for answer in question.answers or ()] for question in shop.test]
-    return np.array([metrics.squad_f1(one, gold) for one, gold in zip(answers, golds, strict=True)]), answers
+    return np.array(f1_of_each(shop.test, answers)), answers
 
 
 def compared(own: tuple[np.ndarray, list[str]], first: tuple[np.ndarray, list[str]]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command_line import add_precision, add_seeds, command_line
-from benchmarks.questions import DATA_SETS, LONGEST, SPANS, by_group, read_parts
+from benchmarks.questions import DATA_SETS, LONGEST, SPANS, by_group, f1_of_each, read_parts
 from benchmarks.record import Record, kept, spread
 from d2lbert import get_model, metrics
 from d2lbert.data.examples import Question
@@ -61,7 +61,7 @@ def answer_length(question: Question) -> str:
 def analysis(questions: Sequence[Question], answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return where the model is right and where it is wrong, with examples."""
     golds = [[answer.text for answer in question.answers or ()] for question in questions]
-    f1 = [metrics.squad_f1(answer["answer"], gold) for answer, gold in zip(answers, golds, strict=True)]
+    f1 = f1_of_each(questions, [answer["answer"] for answer in answers])
     in_list = [
         max(metrics.squad_f1(one["answer"], gold) for one in answer["n_best"])
         for answer, gold in zip(answers, golds, strict=True)

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command_line import command_line
-from benchmarks.questions import SPANS, by_group, read_parts
+from benchmarks.questions import SPANS, by_group, f1_of_each, read_parts
 from benchmarks.record import Record
-from d2lbert import metrics
 from d2lbert.data.examples import Question
 from d2lbert.data.facts import TALKS, mislead
 from d2lbert.tasks.question_answering import QuestionAnswering
@@ -31,8 +30,7 @@ SHOWN = 12  # misled answers that the result file keeps
 
 def score(questions: Sequence[Question], answers: Sequence[dict[str, Any]]) -> list[float]:
     """Return the F1 of each answer."""
-    golds = [[answer.text for answer in question.answers or ()] for question in questions]
-    return [metrics.squad_f1(answer["answer"], gold) for answer, gold in zip(answers, golds, strict=True)]
+    return f1_of_each(questions, [answer["answer"] for answer in answers])
 
 
 def quarter(question: Question) -> str:

@@ -201,7 +201,7 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropou
 
     Where a CPU trains in bfloat16 without this dropout, the kernel computes in float32, and keeps copies of q, k and v
     for that. In bfloat16 its way back takes up to several times as long, for it prepares each of many small products
-    anew; long rows with wide heads lose a little (``benchmarks/attention/half.py``).
+    anew; long rows with wide heads lose a little (``benchmarks/attention/bfloat16.py``).
 
     Args:
         q: (B, H, L, K).  k, v: (B, H, M, K).  mask: broadcastable to (B, H, L, M), True = keep.

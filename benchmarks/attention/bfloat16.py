@@ -5,7 +5,7 @@ sum of the squares of what comes out, without dropout, in one thread. The second
 :func:`d2lbert.torch.attention.fused_attention`. They take turns in one process. The slopes of both are compared with
 the exact ones, in float64.
 
-    python -m benchmarks.attention.half    # a minute on one core
+    python -m benchmarks.attention.bfloat16    # a minute on one core
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def measure(length: int, size: int, turns: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Let both take turns at each shape, and write ``results/attention/half.json``."""
+    """Let both take turns at each shape, and write ``results/attention/bfloat16.json``."""
     parser = command_line(str(__doc__))
     parser.add_argument("--turns", type=int, default=30)
-    parser.add_argument("--result", default="attention/half", help="results/<this>.json")
+    parser.add_argument("--result", default="attention/bfloat16", help="results/<this>.json")
     options = parser.parse_args()
     record = Record(options.result, ["torch", "d2lbert"], [0])
     torch.set_num_threads(1)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.attention import half
+from benchmarks.attention import bfloat16
 
 
 def test_slopes_in_float32_are_nearer_to_the_exact_ones() -> None:
-    found = half.measure(32, 8, 1)
+    found = bfloat16.measure(32, 8, 1)
     assert 0 < found["errors"]["in float32"] < found["errors"]["as it is"] < 0.02
     assert list(found["ratio"]) == ["in float32 to as it is"]
 
 
 def test_texts_share_rows() -> None:
-    (q, _, _), mask = half.inputs(64, 8)
-    assert q.shape == (half.TOKENS // 64, half.HEADS, 64, 8)
-    assert mask[0, 0, 0].sum() == half.TEXT
-    assert mask[0, 0, -1].sum() == 64 % half.TEXT
+    (q, _, _), mask = bfloat16.inputs(64, 8)
+    assert q.shape == (bfloat16.TOKENS // 64, bfloat16.HEADS, 64, 8)
+    assert mask[0, 0, 0].sum() == bfloat16.TEXT
+    assert mask[0, 0, -1].sum() == 64 % bfloat16.TEXT
