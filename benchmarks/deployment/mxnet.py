@@ -106,19 +106,20 @@ def accuracies(sides: dict[str, Engine], encodings: list[Any], truth: np.ndarray
     return {name: compared(found, labels[REFERENCE], truth) for name, found in labels.items()}
 
 
-def measure(turns: int, sentences: int | None) -> dict[str, Any]:
+def measure(turns: int, sentences: int | None, calibration: int = CALIBRATION) -> dict[str, Any]:
     """Return what was measured of each engine, by its name.
 
     Args:
         turns: texts whose latency is taken.
         sentences: of the dev set; None for all.
+        calibration: training texts for MXNet's 8 bits.
     """
     tokenizer = WordPiece.from_pretrained(locate("minilm"))
     dev = data.load("sst2", "dev")[:sentences]
     texts = [example.text for example in dev]
     long = texts_of_length(tokenizer, texts, TOKENS, turns)
     with tempfile.TemporaryDirectory() as folder:
-        training = [example.text for example in data.load("sst2", "train")[:CALIBRATION]]
+        training = [example.text for example in data.load("sst2", "train")[:calibration]]
         sides, sizes = engines(Path(folder), tokenizer, training)
         laps, logits = turns_of({name: (engine, pad) for name, engine in sides.items()}, [[one] for one in long])
         order = BertForSequenceClassification.from_pretrained(MODEL).labels

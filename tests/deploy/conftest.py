@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
-from export_support import HEADS, SIZES
+from export_support import HEADS, SIZES, make_adapters
 from random_parameters import randomize
-from torch import nn
 
 from d2lbert.config import BertConfig
-from d2lbert.config.adapters import AdapterConfig
 from d2lbert.text import WordPiece
-from d2lbert.torch.adapters import adapted_layers, add_adapters, save_adapters
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.heads import (
     BertForMultipleChoice,
@@ -35,16 +31,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.save_pretrained(path)
     WordPiece.from_pretrained(locate("minilm")).save_pretrained(path)
     return path
-
-
-def make_adapters(base: Path, folder: Path, head: type, *labels: str, seed: int = 0, rank: int = 2) -> None:
-    """Write adapters with random numbers, and a random head."""
-    model = head(BertModel.from_pretrained(base), *([list(labels)] if labels else []))
-    add_adapters(model, AdapterConfig(rank=rank, alpha=2.0 * rank))
-    torch.manual_seed(seed)
-    for layer in adapted_layers(model).values():
-        nn.init.normal_(layer.up, std=0.3)
-    save_adapters(model, folder, str(base))
 
 
 @pytest.fixture(scope="session")

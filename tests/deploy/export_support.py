@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import torch
 from random_parameters import randomize
+from torch import nn
 
 from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig, PrunedBertConfig
+from d2lbert.config.adapters import AdapterConfig
 from d2lbert.torch import heads
+from d2lbert.torch.adapters import adapted_layers, add_adapters, save_adapters
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.relatives import AlbertModel, DistilBertModel, PrunedBertModel
 
@@ -40,3 +45,13 @@ def make_model(encoder: str, head: str) -> heads.BertWithHead:
     model = HEADS[head](ENCODERS[encoder]())
     randomize(model, seed=3, standard_deviation=0.3)
     return model.eval()
+
+
+def make_adapters(base: Path, folder: Path, head: type, *labels: str, seed: int = 0, rank: int = 2) -> None:
+    """Write adapters with random numbers, and a random head."""
+    model = head(BertModel.from_pretrained(base), *([list(labels)] if labels else []))
+    add_adapters(model, AdapterConfig(rank=rank, alpha=2.0 * rank))
+    torch.manual_seed(seed)
+    for layer in adapted_layers(model).values():
+        nn.init.normal_(layer.up, std=0.3)
+    save_adapters(model, folder, str(base))

@@ -40,7 +40,6 @@ from d2lbert.mxnet.heads import HEADS, BertWithHead
 from d2lbert.mxnet.training.evaluation import compute_logits
 from d2lbert.outputs import Rows
 from d2lbert.torch.training.evaluation import compute_logits as compute_logits_in_pytorch
-from d2lbert.zoo.folders import locate
 
 SHAPES = 60
 TEXTS = ["a warm and funny film", "dull, and far too long", "the plot is a mess", "wonderful"] * 4
@@ -206,12 +205,11 @@ def test_adapters_are_merged_and_labels_are_kept(tmp_path: Path) -> None:
     assert [graph.labels[index] for index in found.argmax(-1)] == ["positive", "negative"]
 
 
-@pytest.mark.slow
-def test_onnx_of_the_same_model_comes_from_its_twin(tmp_path: Path) -> None:
+def test_onnx_of_the_same_model_comes_from_its_twin(folder: Path, tmp_path: Path) -> None:
     """A folder that the MXNet edition writes is exported by PyTorch's."""
-    model = HEADS["ForSequenceClassification"].from_pretrained("minilm-sst2")
+    model = symbols.head_class(folder / "config.json").from_pretrained(folder)
     model.save_pretrained(tmp_path / "model")
-    tokenizer = tokenizer_of(locate("minilm-sst2"), model.config)
+    tokenizer = tokenizer_of(folder, model.config)
     tokenizer.save_pretrained(tmp_path / "model")
     export(str(tmp_path / "model"), tmp_path / "onnx")
     graph, _ = load_trained(str(tmp_path / "onnx"))

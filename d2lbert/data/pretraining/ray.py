@@ -73,7 +73,7 @@ def running_ray(workers: int) -> Iterator[None]:
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
     cores = None if "RAY_ADDRESS" in os.environ else workers  # a cluster knows its own
-    ray.init(num_cpus=cores, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         yield
     finally:

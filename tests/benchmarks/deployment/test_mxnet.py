@@ -26,10 +26,12 @@ def test_labels_are_compared_with_those_of_pytorch() -> None:
 
 
 @pytest.mark.slow
-def test_every_engine_has_its_row(no_data: None) -> None:
-    found = mxnet.measure(2, 8)
+def test_every_engine_has_its_row(no_data: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for bounds by relative entropy, which take half a minute: ``tests/deploy/test_symbols.py`` finds them."""
+    monkeypatch.setattr(mxnet, "CALIBRATIONS", ("naive",))
+    found = mxnet.measure(2, 8, 8)
     names = set(found["milliseconds"])
-    assert len(names) == 10
+    assert len(names) == 8
     assert set(found["accuracy"]) == names == set(found["latency"]["differences"])
     exact = [name for name in names if "int8" not in name]
     assert all(found["accuracy"][name]["changed"] == 0 for name in exact)

@@ -31,11 +31,32 @@ AdamW.step = wait
 """
 
 
+FINETUNE_FOUR = (*FINETUNE, "--epochs", "4", "--batch-size", "8")
+PRETRAIN_24 = (*PRETRAIN, *STEPS)
+WRITTEN = ("model.safetensors", "config.json", "vocab.txt")
+
+
+def _write_corpus(folder: Path) -> None:
+    documents = [SENTENCE.replace("river", word) for word in ("river", "road", "wind", "path", "train", "stream")]
+    (folder / "corpus.txt").write_text("\n".join(documents))
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    documents = [SENTENCE.replace("river", word) for word in ("river", "road", "wind", "path", "train", "stream")]
-    (tmp_path / "corpus.txt").write_text("\n".join(documents))
+    _write_corpus(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def whole(server: ForkServer, tmp_path_factory: pytest.TempPathFactory, table: str) -> Path:
+    """The folders ``finetune`` and ``pretrain`` of runs that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "train.csv").write_text(table)
+    _write_corpus(folder)
+    for words in (FINETUNE_FOUR, PRETRAIN_24):
+        ended = server.run(Command([*words, "--out", words[0]], str(folder)))
+        assert ended.status == 0, ended.stderr
+    return folder
 
 
 def _resumed(attack: Attack, words: tuple[str, ...], checkpoints: str, number: int, out: Path) -> None:
@@ -50,25 +71,21 @@ def _resumed(attack: Attack, words: tuple[str, ...], checkpoints: str, number: i
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_fine_tuning_goes_on_with_the_same_bits(
-    number: int, train: Path, attack: Attack, accepted: Callable[[Ended], None], tmp_path: Path
+    number: int, train: Path, attack: Attack, whole: Path, tmp_path: Path
 ) -> None:
-    words = (*FINETUNE, "--epochs", "4", "--batch-size", "8")
-    accepted(attack(*words, "--out", "whole"))
-    _resumed(attack, words, "cut.checkpoint", number, tmp_path / "cut")
+    _resumed(attack, FINETUNE_FOUR, "cut.checkpoint", number, tmp_path / "cut")
     assert not (tmp_path / "cut.checkpoint").exists()
-    for name in ("model.safetensors", "config.json", "vocab.txt"):
-        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    for name in WRITTEN:
+        assert (tmp_path / "cut" / name).read_bytes() == (whole / "finetune" / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_pretraining_goes_on_with_the_same_bits(
-    number: int, corpus: Path, attack: Attack, accepted: Callable[[Ended], None]
+    number: int, corpus: Path, attack: Attack, whole: Path
 ) -> None:
-    words = (*PRETRAIN, *STEPS)
-    accepted(attack(*words, "--out", "whole"))
-    _resumed(attack, words, "cut/checkpoints", number, corpus / "cut")
-    for name in ("model.safetensors", "config.json", "vocab.txt"):
-        assert (corpus / "cut" / name).read_bytes() == (corpus / "whole" / name).read_bytes(), name
+    _resumed(attack, PRETRAIN_24, "cut/checkpoints", number, corpus / "cut")
+    for name in WRITTEN:
+        assert (corpus / "cut" / name).read_bytes() == (whole / "pretrain" / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.15, 0.3, 0.6])

@@ -148,11 +148,14 @@ def test_what_has_been_loaded_works_without_a_network(driver: webdriver.Chrome, 
 
 @contextlib.contextmanager
 def offline(driver: webdriver.Chrome) -> Iterator[None]:
-    """In this context the browser has no network."""
+    """In this context the browser has no network, and no file that it keeps from an earlier page."""
     settings = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    driver.execute_cdp_cmd("Network.clearBrowserCache", {})
     driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **settings})
-    yield
-    driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **settings})
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **settings})
 
 
 def test_the_gap_is_filled_and_attention_is_shown(driver: webdriver.Chrome, address: str) -> None:
