@@ -119,6 +119,8 @@ def curves(
     for index, (name, values) in enumerate(series.items()):
         positions = range(1, len(values) + 1) if x is None else x
         axis.plot(positions, values, styles[index % 4], marker="o" if len(values) <= 12 else None, label=name)
+    if x is None:
+        axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)  # there is no epoch 1.5
     axis.set_xlabel(x_label)
     axis.set_ylabel(y_label)
     if log_y:

@@ -26,6 +26,17 @@ def test_every_kind_is_drawn() -> None:
     assert not plt.get_fignums(), "a figure was left open"
 
 
+def test_counted_positions_have_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[plt.Figure] = []
+    monkeypatch.setattr("d2lbert.plots.charts.Figure", lambda figure, *texts: drawn.append(figure))
+    for values, x in (([3.0], None), ([3.0, 2.0, 1.0], None), ([3.0, 2.0, 1.0], [0.5, 1.0, 1.5])):
+        plots.curves({"loss": values}, x_label="epoch", y_label="loss", x=x, **TEXTS)
+    *counted, given = (figure.axes[0].get_xticks() for figure in drawn)
+    plt.close("all")
+    assert all(tick == round(tick) for ticks in counted for tick in ticks)
+    assert any(tick != round(tick) for tick in given)
+
+
 def test_legend_of_points_hides_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[plt.Figure] = []
     monkeypatch.setattr("d2lbert.plots.charts.Figure", lambda figure, *texts: drawn.append(figure))
