@@ -58,7 +58,7 @@ test-device: .venv/ready  ## models, loops and chapters on a pretend accelerator
 	$(ON_DEVICE) -m pytest -q tests/pretend/check_models.py tests/pretend/check_loops.py
 	$(ON_DEVICE) -m pytest -q -n $(WORKERS) tests/pretend/check_chapters.py
 
-gpu: .venv/ready  ## on a machine with a GPU: how much of it pretraining uses, then every chapter at its full size; writes results/
+gpu: .venv/ready  ## on a machine with a GPU: how much of it pretraining uses (results/pretraining/gpu.json), then every chapter at its full size
 	$(RUN) -m benchmarks.pretraining.gpu
 	$(RUN) tools/build_book.py --profile full
 

@@ -33,7 +33,7 @@ from typing import Any
 from benchmarks import glue_server
 from benchmarks.archives import Member, unpacked
 from benchmarks.command_line import add_runs, add_seeds, command_line
-from benchmarks.official_sets import SETS, WNLI, Official, digests
+from benchmarks.official_sets import SETS, WNLI, Official, check_conll, digests
 from benchmarks.record import Record, kept, spread
 from benchmarks.standard_error import standard_error
 from d2lbert import UserError, data, get_model
@@ -245,11 +245,27 @@ def written(record: Record, rows: dict[str, Any]) -> None:
     record.write({model: before.get(model, {}) | rows.get(model, {}) for model in models}, scored="dev where not named")
 
 
+def sets_of(options: argparse.Namespace) -> list[str]:
+    """Return the sets to measure: those that were named, or all that are here or can be downloaded.
+
+    Raises:
+        UserError: CoNLL-2003 was named and is not here.
+    """
+    if options.sets:
+        if "conll2003" in options.sets:
+            check_conll()
+        return list(options.sets)
+    if data.is_sample("conll2003"):
+        print("conll2003 is left out: it can't be downloaded; put its files into $D2LBERT_DATA/conll2003_ner to have it")
+        return [name for name in SETS if name != "conll2003"]
+    return list(SETS)
+
+
 def check(options: argparse.Namespace) -> None:
     """Refuse options that would fail later, or say the wrong thing.
 
     Raises:
-        UserError: there is no such model, or --limit is not positive.
+        UserError: there is no such model, or --limit is too small.
     """
     label_of(model_of(SETS["rte"], options))
     if options.limit is not None and options.limit < FEWEST:
@@ -261,7 +277,7 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--size", default="base", choices=list(SIZES), help="of the published BERT")
     parser.add_argument("--model", help="another model: a name of the zoo or a folder, for every set")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), help="default: all that can be had")
     add_seeds(parser, (0,))
     parser.add_argument("--choose", action="store_true", help="find the learning rate on a tenth of train")
     parser.add_argument("--limit", type=int, help="so many examples of each part, to try it out")
@@ -271,7 +287,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         check(options)
-        for name in options.sets:
+        for name in sets_of(options):
             record = Record("finetuning/official", ["torch", "d2lbert"], options.seeds)
             rows, as_published = measure(name, options, record)
             if options.limit or not as_published:

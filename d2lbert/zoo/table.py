@@ -162,6 +162,9 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
     requested = dataset if dataset is not None else suffix if colon else None
     candidates = [entry for entry in entries() if entry.name == name]
     if not candidates:
+        for absent in _absent(home() / "zoo.toml"):
+            if name.lower().replace("-", "_").startswith(tuple(absent["begins"])):
+                raise UserError(f"the zoo has no {name}: {absent['why']}")
         adapters = {entry.label for entry in entries() if entry.kind == "adapter"}
         raise unknown_name("model", name, {entry.name for entry in entries()} | adapters)
     datasets = [entry.dataset for entry in candidates]
@@ -182,12 +185,21 @@ def find_entry(name: str, dataset: str | None = None) -> ModelEntry:
 @functools.cache
 def _read(path: Path) -> tuple[ModelEntry, ...]:
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        return tuple(_entry(table) for table in tables["model"])
+        return tuple(_entry(table) for table in _tables(path)["model"])
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; install d2lbert again") from None
     except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise UserError(f"{path} is not a table of models: {error}; restore the file") from None
+
+
+@functools.cache
+def _absent(path: Path) -> tuple[dict[str, Any], ...]:
+    """Return the models that the zoo does not have although readers may look for them: how names begin, and why."""
+    return tuple(_tables(path)["absent"])
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def _entry(table: dict[str, Any]) -> ModelEntry:

@@ -61,6 +61,21 @@ def test_a_folder_here_goes_before_a_repository(tmp_path: Path, monkeypatch: pyt
         locate("some/other")
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("xlnet_cased_l12_h768_a12", "its trained weights; of the models with weights, bert_12_768_12 is the nearest"),
+        ("XLNet-base-cased", "bert_12_768_12 is the nearest to XLNet"),
+        ("transformer_xl", "gpt2_117m to Transformer-XL"),
+        ("elmo_2x1024_128_2048cnn_1xhighway", r"read by d2lbert\.torch\.elmo\.Elmo\.from_files"),
+    ],
+)
+def test_models_of_gluonnlps_zoo_that_are_not_here_say_why(name: str, why: str) -> None:
+    with pytest.raises(UserError, match=f"^the zoo has no {name}: .*{why}"):
+        find_model(name)
+
+
+
 def test_a_path_to_nothing_is_no_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in ("no/such/folder", str(tmp_path / "file")):

@@ -89,6 +89,7 @@ def test_every_set_is_trained_and_scored(
         assert row["model"] == {"layers": 2, "width": 32, "parameters": row["model"]["parameters"]}
     assert rows["folder random"]["rte, dev"]["paper"] == {"BERT-base": 66.4, "BERT-large": 70.1}
     assert rows["folder random"]["mnli, mismatched"]["paper"]["BERT-base"] == 83.4
+    assert rows["folder random"]["qnli, dev"]["paper"] == {"BERT-base": 90.5, "BERT-large": 92.7}  # of the set of 2019
     assert "best_f1" in rows["folder random"]["squad20, dev"]["all scores"][0]
     assert not (tmp_path / "results").exists()
 
@@ -113,6 +114,22 @@ def test_a_result_keeps_the_rows_of_other_sets_and_models(
     assert rows["other"] == {"rte, dev": {"mean": 1}}
     assert set(rows["folder random"]) == {"rte, dev", "sst2, dev"}
     assert rows["folder random"]["sst2, dev"]["n"] == 2
+
+
+def test_conll_is_left_out_or_refused_before_anything_is_trained(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained: list[str] = []
+    monkeypatch.setattr("d2lbert.data.is_sample", lambda name: True)
+    monkeypatch.setattr(official, "measure", lambda name, *rest: (trained.append(name), ({}, False))[1])
+    call()
+    assert trained == [name for name in official_sets.SETS if name != "conll2003"]
+    assert "conll2003 is left out" in capsys.readouterr().out
+    trained.clear()
+    with pytest.raises(SystemExit):
+        call("--sets", "rte", "conll2003")
+    assert "CoNLL-2003 is not here" in capsys.readouterr().err.splitlines()[-1]
+    assert not trained
 
 
 def test_a_finished_run_is_read_and_its_checkpoint_is_gone(call: Callable[..., Any], tmp_path: Path) -> None:
