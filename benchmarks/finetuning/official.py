@@ -256,7 +256,7 @@ def sets_of(options: argparse.Namespace) -> list[str]:
             check_conll()
         return list(options.sets)
     if data.is_sample("conll2003"):
-        print("conll2003 is left out: it can't be downloaded; put its files into $D2LBERT_DATA/conll2003_ner to have it")
+        print("conll2003 is left out: it can't be downloaded; its three files belong into $D2LBERT_DATA/conll2003_ner")
         return [name for name in SETS if name != "conll2003"]
     return list(SETS)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from d2lbert.plots.figure import Figure
 
@@ -120,7 +121,8 @@ def curves(
         positions = range(1, len(values) + 1) if x is None else x
         axis.plot(positions, values, styles[index % 4], marker="o" if len(values) <= 12 else None, label=name)
     if x is None:
-        axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)  # there is no epoch 1.5
+        # There is no epoch 1.5.
+        axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axis.set_xlabel(x_label)
     axis.set_ylabel(y_label)
     if log_y:

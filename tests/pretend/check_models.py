@@ -38,6 +38,7 @@ from d2lbert.torch.attention import AdditiveAttention, DotProductAttention, Mult
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.compression import (
     BiLstmClassifier,
+    CnnClassifier,
     copy_layers,
     factorise_embeddings,
     head_importance,
@@ -139,6 +140,14 @@ def bilstm_case(device: torch.device) -> Any:
     vectors = np.linspace(-1, 1, 4 * V).reshape(V, 4)
     model = made(BiLstmClassifier, vectors, ("a", "b"), device=device, state_size=3, inner_size=5, dropout=0.0)
     model.train()  # a GPU's LSTM has gradients in training only
+    encodings = TOKENIZER.encode_batch(TEXTS)
+    padded, packed = (model(to_tensors(rows, device)) for rows in (pad(encodings), pack(encodings)))
+    return [padded, packed, *gradients(model, packed.square().sum())]
+
+
+def cnn_case(device: torch.device) -> Any:
+    vectors = np.linspace(-1, 1, 4 * V).reshape(V, 4)
+    model = made(CnnClassifier, vectors, ("a", "b"), device=device, filters=5, dropout=0.0)
     encodings = TOKENIZER.encode_batch(TEXTS)
     padded, packed = (model(to_tensors(rows, device)) for rows in (pad(encodings), pack(encodings)))
     return [padded, packed, *gradients(model, packed.square().sum())]
@@ -255,6 +264,7 @@ CASES: dict[str, Callable[[torch.device], Any]] = {
     ),
     "pruning": pruning_case,
     "bilstm": bilstm_case,
+    "cnn": cnn_case,
     "distillation": distillation_case,
     "factorised embeddings": factorising_case,
     "additive attention": lambda device: attention_case(AdditiveAttention, device),

@@ -75,7 +75,6 @@ def test_models_of_gluonnlps_zoo_that_are_not_here_say_why(name: str, why: str) 
         find_model(name)
 
 
-
 def test_a_path_to_nothing_is_no_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in ("no/such/folder", str(tmp_path / "file")):

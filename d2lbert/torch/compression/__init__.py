@@ -1,5 +1,6 @@
 """Smaller models: embeddings as a product, distillation, and pruning: zeros, heads and neurons removed, which count."""
 
+from d2lbert.torch.compression.convolution import CnnClassifier
 from d2lbert.torch.compression.distillation import (
     DISTILBERT_WEIGHTS,
     Projections,
@@ -18,6 +19,7 @@ from d2lbert.torch.compression.structured import most_important, prune_encoder
 __all__ = [
     "DISTILBERT_WEIGHTS",
     "BiLstmClassifier",
+    "CnnClassifier",
     "Projections",
     "best_factors",
     "copy_layers",
