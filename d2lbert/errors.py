@@ -42,10 +42,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
         name: what the user gave.
         known: every name that would have been right.
     """
-    names = sorted(known)
-    nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    names, given = sorted(known), shortened(name)
+    nearest = difflib.get_close_matches(given, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"known names: {', '.join(names)}"
-    return UserError(f"unknown {kind} {name!r}: {hint}")
+    return UserError(f"unknown {kind} {given!r}: {hint}")
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return what a message quotes of a text that may be of any length: its beginning, and dots where more follows."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def require(purpose: str, extra: str, *packages: str) -> None:
@@ -72,7 +77,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def refused_by_system(error: OSError) -> UserError:
     """Return the error for what the operating system refused: where, why, and what to do."""
-    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
-    where = " and ".join(name if len(name) <= 200 else f"{name[:200]}..." for name in names)
+    names = [shortened(str(name), 200) for name in (error.filename, error.filename2) if name is not None]
+    where = " and ".join(names)
     remedy = _REMEDIES.get(error.errno or 0, "check the path and its permissions")
     return UserError(f"{where}{': ' if where else ''}{error.strerror or error}; {remedy}")

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from d2lbert.errors import UserError, refused_by_system, require, unknown_name
+from d2lbert.errors import UserError, refused_by_system, require, shortened, unknown_name
 
 
 def test_the_nearest_names_come_first() -> None:
@@ -22,6 +22,13 @@ def test_where_none_is_near_all_are_listed_in_order() -> None:
 def test_three_suggestions_are_enough() -> None:
     error = unknown_name("name", "abcd", ["abc1", "abc2", "abc3", "abc4"])
     assert str(error).count(" or ") == 2
+
+
+def test_of_a_long_name_the_beginning_is_quoted() -> None:
+    line = str(unknown_name("model", "mood" * 250_000, ["mood", "names"]))
+    assert line == f"unknown model '{'mood' * 20}...': known names: mood, names"
+    assert shortened("x" * 80) == "x" * 80
+    assert shortened("x" * 41, 40) == "x" * 40 + "..."
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:

@@ -36,6 +36,7 @@ def first_pieces(
         count: the most pieces that are kept of a text, or of a pair.
         pieces_of: gives the pieces of texts.
     """
+    pieces_of = _each_once(pieces_of)
     firsts = _at_least(texts, count, pieces_of)
     if pairs is None:
         return firsts, None
@@ -59,3 +60,15 @@ def _at_least(texts: Sequence[str], count: int, pieces_of: PiecesOf) -> list[Pie
         if len(start) < len(text) and len(pieces[index].ids) < count:
             pieces[index] = pieces_of([text])[0]
     return pieces
+
+
+def _each_once(pieces_of: PiecesOf) -> PiecesOf:
+    """Return the function as one that gives equal texts the same pieces: a premise is repeated with every choice."""
+    known: dict[str, Pieces] = {}
+
+    def pieces_of_new(texts: Sequence[str]) -> list[Pieces]:
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, pieces_of(new), strict=True))
+        return [known[text] for text in texts]
+
+    return pieces_of_new

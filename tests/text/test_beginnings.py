@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from d2lbert.text import WordPiece, beginnings
 from d2lbert.text.beginnings import beginning, first_pieces
-from d2lbert.text.encoding import assemble
+from d2lbert.text.encoding import Pieces, assemble
 
 # What may stand on either side of a cut: marks that combine, signs that are dropped, special tokens, other spaces.
 SPECIMENS = [
@@ -100,3 +102,19 @@ def test_of_ten_megabytes_little_is_read(wordpiece: WordPiece) -> None:
     (first,), seconds = first_pieces([long], ["a short one"], 128, pieces_of)
     assert (len(first.ids) >= 128, len(seconds or [])) == (True, 1)
     assert sum(read) < 10_000
+
+
+def test_equal_texts_are_read_once(wordpiece: WordPiece) -> None:
+    """A premise is repeated with each of its choices."""
+    read: list[str] = []
+
+    def pieces_of(texts: Sequence[str]) -> list[Pieces]:
+        read.extend(texts)
+        return wordpiece._bulk_pieces(texts)
+
+    premise, choices = "a good film " * 3000, ["good", "unaffable", "good"]
+    firsts, seconds = first_pieces([premise] * 3, choices, 8, pieces_of)
+    assert sorted(read) == sorted([beginning(premise, 8), "good", "unaffable"])
+    assert seconds is not None
+    assert firsts[0] == firsts[1] == firsts[2]
+    assert seconds[0] == seconds[2] != seconds[1]

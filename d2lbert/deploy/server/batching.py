@@ -50,13 +50,35 @@ class Work:
         item: what the function gets.
         tokens: its size.
         deadline: on the clock of ``time.monotonic``.
+        parts: of an item that is too large for one batch, each with its tokens. They are computed one after the other
+            in its place, and other works have their turns between them.
+        join: makes the answer of the results of all parts, in their order.
         answer: set when it is computed, failed or expired.
+        results: of the parts that have been computed.
     """
 
     item: Any
     tokens: int
     deadline: float
+    parts: Sequence[tuple[Any, int]] = ()
+    join: Callable[[Sequence[Any]], Any] = list
     answer: Future[Any] = field(default_factory=Future)
+    results: list[Any] = field(default_factory=list)
+
+    @property
+    def next(self) -> tuple[Any, int]:
+        """What is computed next, the item or a part of it, and its tokens."""
+        return self.parts[len(self.results)] if self.parts else (self.item, self.tokens)
+
+    @property
+    def left(self) -> int:
+        """The tokens that have not been computed."""
+        return self.tokens - sum(tokens for _, tokens in self.parts[: len(self.results)])
+
+    @property
+    def ending(self) -> bool:
+        """Whether what is computed next is all that is missing."""
+        return len(self.results) + 1 >= len(self.parts)
 
 
 class Batcher:
@@ -64,7 +86,7 @@ class Batcher:
 
     Args:
         compute: from items to their answers; called in the batcher's own thread, never twice at once.
-        batch_tokens: the most tokens of a batch. A larger item is a batch of its own.
+        batch_tokens: the most tokens of a batch. A larger item, or part of one, is a batch of its own.
         queue_tokens: the most tokens that wait.
         watch: called after each batch with the number of texts, of tokens, and the seconds that it took.
     """
@@ -131,11 +153,13 @@ class Batcher:
     def _run(self) -> None:
         while batch := self._next():
             began = time.monotonic()
+            tokens = sum(work.next[1] for work in batch)
+            whole = sum(work.ending for work in batch)
             self._answer(batch)
-            seconds, tokens = time.monotonic() - began, sum(work.tokens for work in batch)
+            seconds = time.monotonic() - began
             speed = tokens / max(seconds, 1e-6)
             self._speed = speed if not self._speed else (1 - _SMOOTHING) * self._speed + _SMOOTHING * speed
-            self._watch(len(batch), tokens, seconds)
+            self._watch(whole, tokens, seconds)
 
     def _next(self) -> list[Work]:
         """Return the works of the next batch; wait for the first of them. Nothing when closed and empty."""
@@ -143,12 +167,14 @@ class Batcher:
         size = 0
         with self._changed:
             while not batch:
-                while self._waiting and (not batch or size + self._waiting[0].tokens <= self._batch_tokens):
+                while self._waiting and (not batch or size + self._waiting[0].next[1] <= self._batch_tokens):
                     work = self._waiting.popleft()
-                    self._tokens -= work.tokens
                     if _is_wanted(work):
                         batch.append(work)
-                        size += work.tokens
+                        size += work.next[1]
+                        self._tokens -= work.next[1]
+                    else:
+                        self._tokens -= work.left
                 if batch or (self._closed and not self._waiting):
                     return batch
                 self._changed.wait()
@@ -157,23 +183,53 @@ class Batcher:
     def _answer(self, batch: Sequence[Work]) -> None:
         """Compute a batch. If it fails, each text is tried alone, so that one cannot spoil the answers of others."""
         try:
-            answers = self._compute([work.item for work in batch])
+            results = self._compute([work.next[0] for work in batch])
         except Exception as error:
             if len(batch) == 1:
-                batch[0].answer.set_exception(error)
+                self._fail(batch[0], error)
                 return
             for work in batch:
                 self._answer([work])
             return
-        for work, answer in zip(batch, answers, strict=True):
+        for work, result in zip(batch, results, strict=True):
+            self._take(work, result)
+
+    def _take(self, work: Work, result: Any) -> None:
+        """Take the result of a work, or of a part of it. The rest of it waits behind all who have come meanwhile."""
+        if not work.parts:
+            work.answer.set_result(result)
+            return
+        ending = work.ending
+        work.results.append(result)
+        if not ending:
+            with self._changed:
+                self._waiting.append(work)
+            return
+        try:
+            answer = work.join(work.results)
+        except Exception as error:
+            work.answer.set_exception(error)
+        else:
             work.answer.set_result(answer)
+
+    def _fail(self, work: Work, error: Exception) -> None:
+        """Give up a work, and what is left of its parts."""
+        if work.ending:
+            work.answer.set_exception(error)
+            return
+        with self._changed:
+            self._tokens -= work.left - work.next[1]
+        if work.answer.set_running_or_notify_cancel():
+            work.answer.set_exception(error)
 
 
 def _is_wanted(work: Work) -> bool:
     """Whether somebody still waits for a work; if its deadline has passed, say so to whoever does."""
+    late = time.monotonic() > work.deadline
+    if not (late or work.ending):
+        return not work.answer.cancelled()  # it can be cancelled until its last part begins
     if not work.answer.set_running_or_notify_cancel():
         return False
-    if time.monotonic() > work.deadline:
+    if late:
         work.answer.set_exception(ExpiredError("the deadline passed before the text was computed"))
-        return False
-    return True
+    return not late

@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,8 +20,9 @@ from d2lbert.deploy.server.batching import (
     TooLargeError,
     Work,
 )
+from d2lbert.deploy.server.encoding import Encoder
 from d2lbert.deploy.server.metrics import Metrics
-from d2lbert.deploy.server.models import Models, predict
+from d2lbert.deploy.server.models import Models, Prepared, predict
 from d2lbert.errors import UserError
 
 
@@ -56,8 +56,7 @@ class Server:
     def __init__(self, models: Models, settings: ServerSettings) -> None:
         self.models, self.settings, self.metrics = models, settings, Metrics()
         self.batcher = Batcher(predict, settings.batch_tokens, settings.queue_tokens, self.metrics.batch)
-        # One thread: texts are encoded while the model computes, and one huge request cannot take all processors.
-        self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encoding")
+        self._encoder = Encoder(models, settings.queue_tokens)
         self._bytes = 0
         self._drained_by: float | None = None
 
@@ -102,13 +101,12 @@ class Server:
         deadline = time.monotonic() + self.settings.deadline_seconds
         works: list[Work] = []
         try:
-            works += await asyncio.get_running_loop().run_in_executor(
-                self._encoding, self._encode, contents, model, deadline
-            )
-            self.batcher.submit(works)
-            request.state.texts = len(works)
-            request.state.tokens = sum(work.tokens for work in works)
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - time.monotonic()):
+            async with asyncio.timeout(self.settings.deadline_seconds):
+                prepared = await self._encoder.encode(contents, model, deadline)
+                works += [_work_of(one, deadline, self.settings.batch_tokens) for one in prepared]
+                self.batcher.submit(works)
+                request.state.texts = len(works)
+                request.state.tokens = sum(work.tokens for work in works)
                 return await asyncio.gather(*(asyncio.wrap_future(work.answer) for work in works))
         except UserError as error:
             raise RefusalError(422, str(error)) from None
@@ -123,19 +121,6 @@ class Server:
         finally:
             for work in works:
                 work.answer.cancel()  # what nobody waits for any more is not computed
-
-    def _encode(self, contents: Sequence[Mapping[str, Any]], model: str | None, deadline: float) -> list[Work]:
-        works = []
-        for number, content in enumerate(contents, start=1):
-            if time.monotonic() > deadline:
-                raise ExpiredError("the deadline passed while the texts were encoded")
-            try:
-                prepared = self.models.prepare(content, model)
-            except UserError as error:
-                where = f"text {number}: " if len(contents) > 1 else ""
-                raise UserError(f"{where}{error}") from None
-            works.append(Work(prepared, prepared.tokens, deadline))
-        return works
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
@@ -181,3 +166,9 @@ class Server:
         """Set the gauges to what is true now."""
         self.metrics.waiting.set(self.batcher.waiting_tokens)
         self.metrics.bodies.set(self._bytes)
+
+
+def _work_of(prepared: Prepared, deadline: float, most: int) -> Work:
+    """Return what is computed for a text: all at once, or in parts where it has more tokens than a batch."""
+    parts = prepared.parts(most) if prepared.tokens > most else []
+    return Work(prepared, prepared.tokens, deadline, [(part, part.tokens) for part in parts], prepared.joined)

@@ -18,7 +18,7 @@ from d2lbert.errors import UserError, unknown_name
 from d2lbert.models import get_model, tokenizer_of
 from d2lbert.tasks.base import Input, Task, longest_input
 from d2lbert.tasks.table import NamedTask, named_task
-from d2lbert.text import Tokenizer
+from d2lbert.text import AnyEncoding, Tokenizer
 from d2lbert.torch.adapters import load_adapters
 from d2lbert.torch.adapters.shared import SharedEncoder
 from d2lbert.torch.heads import BertWithHead, head_class
@@ -74,9 +74,93 @@ class Prepared:
     warning: str = ""
 
     @property
+    def encodings(self) -> list[AnyEncoding]:
+        """What the model reads: its windows or choices where it has several."""
+        return [encoding for item in self.inputs for encoding in item.encodings]
+
+    @property
     def tokens(self) -> int:
         """Its size."""
-        return sum(len(encoding) for item in self.inputs for encoding in item.encodings)
+        return sum(map(len, self.encodings))
+
+    def result(self, logits: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Return the answer, from the logits of all its encodings.
+
+        Raises:
+            UserError: an output is NaN or infinite.
+        """
+        remaining = iter(logits)
+        outputs = [np.concatenate([next(remaining) for _ in item.encodings]) for item in self.inputs]
+        check_outputs(self.inputs, outputs)
+        (prediction,) = self.task.predictions(self.examples, self.inputs, outputs)
+        beside = {name: getattr(self.examples[0], name) for name in _WITH_ANSWER if hasattr(self.examples[0], name)}
+        return {**beside, **prediction, **({"warning": self.warning} if self.warning else {})}
+
+    def parts(self, most: int) -> list[Part]:
+        """Return its encodings in parts of at most so many tokens; an encoding that is larger is a part of its own."""
+        parts: list[Part] = []
+        for encoding in self.encodings:
+            if parts and parts[-1].tokens + len(encoding) <= most:
+                parts[-1].encodings.append(encoding)
+            else:
+                parts.append(Part(self.model, [encoding]))
+        return parts
+
+    def joined(self, results: Sequence[Sequence[np.ndarray]]) -> dict[str, Any]:
+        """Return the answer, from the results of all its parts.
+
+        Raises:
+            UserError: an output is NaN or infinite.
+        """
+        return self.result([logits for part in results for logits in part])
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some of the encodings of a text that is too large for one batch, with the model that they are for."""
+
+    model: ServedModel
+    encodings: list[AnyEncoding]
+
+    @property
+    def tokens(self) -> int:
+        """Its size."""
+        return sum(map(len, self.encodings))
+
+    def result(self, logits: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the logits as they are: the answer is made when those of all parts are known."""
+        return list(logits)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A text of a request that has been checked and not yet been encoded.
+
+    Fields:
+        length: the most tokens of an encoding.
+    """
+
+    model: ServedModel
+    task: Task
+    examples: list[Any]
+    length: int
+
+    def read(self, examples: Sequence[Any]) -> tuple[list[Input], bool]:
+        """Return the inputs of examples, and whether a text of theirs had to be cut.
+
+        Raises:
+            UserError: a text holds nothing that the tokenizer keeps, or is longer than the model takes.
+        """
+        with warnings.catch_warnings(record=True) as told:  # a task warns where it cuts a text
+            warnings.simplefilter("always")
+            inputs = self.task.inputs(examples, self.model.tokenizer, self.length)
+        check_lengths(self.model.head, inputs)
+        return inputs, bool(told)
+
+    def prepared(self, inputs: list[Input], cut: bool) -> Prepared:
+        """Return the text with what was read of it."""
+        warning = f"the text was cut after {self.length} tokens; what follows was not read" if cut else ""
+        return Prepared(self.model, self.task, self.examples, inputs, warning)
 
 
 class Models:
@@ -150,8 +234,8 @@ class Models:
             used = [model.encoder for model in self._models.values()]
             self._encoders = {base: encoder for base, encoder in self._encoders.items() if encoder in used}
 
-    def prepare(self, content: Mapping[str, Any], model: str | None = None) -> Prepared:
-        """Check a text of a request and encode it.
+    def check(self, content: Mapping[str, Any], model: str | None = None) -> Asked:
+        """Check a text of a request and find its model.
 
         Args:
             content: with some of ``FIELDS``.
@@ -167,13 +251,19 @@ class Models:
         _check_seconds(name, named, seconds)
         examples = named.of_texts([text], seconds, served.head.labels)
         task = named.of_model(served.head.labels, getattr(served.head, "null_threshold", None))
-        length = longest_input(served.head, named.max_length)
-        with warnings.catch_warnings(record=True) as told:  # a task warns where it cuts a text
-            warnings.simplefilter("always")
-            inputs = task.inputs(examples, served.tokenizer, length)
-        check_lengths(served.head, inputs)
-        warning = f"the text was cut after {length} tokens; what follows was not read" if told else ""
-        return Prepared(served, task, examples, inputs, warning)
+        return Asked(served, task, examples, longest_input(served.head, named.max_length))
+
+    def prepare(self, content: Mapping[str, Any], model: str | None = None) -> Prepared:
+        """Check a text of a request and encode it.
+
+        Args:
+            content, model: as for :meth:`check`.
+
+        Raises:
+            UserError: as from :meth:`check`, or a text holds nothing that the tokenizer keeps.
+        """
+        asked = self.check(content, model)
+        return asked.prepared(*asked.read(asked.examples))
 
     def example(self, name: str) -> Prepared:
         """Return a text that the model can answer, to try it.
@@ -228,13 +318,13 @@ class ExportedEncoder:
         return by_text(self.model(to_tensors(batch)), batch)
 
 
-def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
-    """Return the answer to each text. Texts of one encoder are computed together, whatever their tasks.
+def predict(prepared: Sequence[Prepared | Part]) -> list[Any]:
+    """Return the answer to each text, and the logits of each part of one. All of one encoder are computed together.
 
     Raises:
         UserError: an output is NaN or infinite.
     """
-    answers: list[dict[str, Any]] = [{}] * len(prepared)
+    answers: list[Any] = [{}] * len(prepared)
     for encoder in dict.fromkeys(one.model.encoder for one in prepared):
         own = [index for index, one in enumerate(prepared) if one.model.encoder is encoder]
         for index, answer in zip(own, _predict_together(encoder, [prepared[i] for i in own]), strict=True):
@@ -242,19 +332,12 @@ def predict(prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
     return answers
 
 
-def _predict_together(encoder: SharedEncoder | ExportedEncoder, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
-    encodings = [encoding for one in prepared for item in one.inputs for encoding in item.encodings]
-    heads: list[Any] = [one.model.head for one in prepared for item in one.inputs for _ in item.encodings]
-    batch = collate(encodings, prepared[0].model.tokenizer, encoder.packed)
+def _predict_together(encoder: SharedEncoder | ExportedEncoder, prepared: Sequence[Prepared | Part]) -> list[Any]:
+    encodings = [one.encodings for one in prepared]
+    heads: list[Any] = [one.model.head for one in prepared for _ in one.encodings]
+    batch = collate([one for own in encodings for one in own], prepared[0].model.tokenizer, encoder.packed)
     logits = iter(encoder.logits(batch, heads))
-    answers = []
-    for one in prepared:
-        outputs = [np.concatenate([next(logits) for _ in item.encodings]) for item in one.inputs]
-        check_outputs(one.inputs, outputs)
-        (prediction,) = one.task.predictions(one.examples, one.inputs, outputs)
-        beside = {name: getattr(one.examples[0], name) for name in _WITH_ANSWER if hasattr(one.examples[0], name)}
-        answers.append({**beside, **prediction, **({"warning": one.warning} if one.warning else {})})
-    return answers
+    return [one.result([next(logits) for _ in own]) for one, own in zip(prepared, encodings, strict=True)]
 
 
 def _encoder_of_adapters(source: str) -> Path | None:
@@ -275,7 +358,7 @@ def _tasks_of(source: str, kind: type[BertWithHead], labels: Sequence[str]) -> t
 def _check_fields(content: Mapping[str, Any]) -> None:
     for name, value in content.items():
         if name not in FIELDS:
-            raise unknown_name("field", str(name)[:40], FIELDS)
+            raise unknown_name("field", str(name), FIELDS)
         if name == "choices":
             if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
                 raise UserError("choices must be a list of texts")

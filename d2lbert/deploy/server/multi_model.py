@@ -15,7 +15,7 @@ from d2lbert.deploy.server import formats
 from d2lbert.deploy.server.core import RefusalError, Server
 from d2lbert.deploy.server.sagemaker import invoke
 from d2lbert.deploy.server.schema import BODY, ERRORS
-from d2lbert.errors import UserError, is_out_of_memory
+from d2lbert.errors import UserError, is_out_of_memory, shortened
 
 _PAGE = 100  # models in one answer
 
@@ -94,5 +94,5 @@ def _told(server: Server, name: str) -> dict[str, str]:
         RefusalError: there is no such model.
     """
     if name not in server.models.names:
-        raise RefusalError(404, f"the model {name} is not loaded")
+        raise RefusalError(404, f"the model {shortened(name)} is not loaded")
     return {"modelName": name, "modelUrl": server.models.find(name).source}

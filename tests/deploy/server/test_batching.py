@@ -74,6 +74,47 @@ def test_what_arrives_meanwhile_is_the_next_batch_as_far_as_it_fits(gate: Gate) 
     assert batcher.waiting_tokens == 0
 
 
+def large_work() -> Work:
+    """A work of three parts that are batches of their own."""
+    return Work("l", 30, time.monotonic() + 60, [("l1", 10), ("l2", 10), ("l3", 10)], " and ".join)
+
+
+def test_others_have_their_turn_between_the_parts_of_a_large_item(gate: Gate) -> None:
+    batcher = busy(gate)
+    works = [large_work(), work("a", 4), work("b", 4), work("c", 4)]
+    batcher.submit(works)
+    assert batcher.waiting_tokens == 42
+    gate.open.set()
+    assert works[0].answer.result(10) == "answer l1 and answer l2 and answer l3"
+    assert gate.batches == [["first"], ["l1"], ["a", "b"], ["c"], ["l2"], ["l3"]]
+    assert batcher.waiting_tokens == 0
+    assert batcher.close(10)
+
+
+@pytest.mark.parametrize("end", ["late", "unwanted", "bad", "bad join"])
+def test_the_rest_of_a_large_item_is_dropped(gate: Gate, end: str) -> None:
+    batcher = Batcher(gate, 10, 100)
+    large, last = large_work(), work("last", 3)
+    if end == "bad":
+        large.parts = [("bad", 10), *large.parts[1:]]
+    if end == "bad join":
+        large.join = lambda results: 1 / 0
+    batcher.submit([large])
+    gate.entered.acquire()  # the first part is being computed
+    if end == "late":
+        large.deadline = 0.0
+    if end == "unwanted":
+        large.answer.cancel()
+    gate.open.set()
+    kind = {"late": ExpiredError, "unwanted": CancelledError, "bad": ValueError, "bad join": ZeroDivisionError}[end]
+    with pytest.raises(kind):
+        large.answer.result(10)
+    batcher.submit([last])
+    assert last.answer.result(10) == "answer last"
+    assert batcher.waiting_tokens == 0
+    assert len(gate.batches) == (4 if end == "bad join" else 2)
+
+
 def test_a_full_queue_takes_all_of_a_request_or_nothing(gate: Gate) -> None:
     batcher = busy(gate, queue_tokens=10)
     batcher.submit([work("a", 6)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from d2lbert.config.serving import ServerSettings
 from d2lbert.deploy.server import core
 from d2lbert.deploy.server.app import make_app
 from d2lbert.deploy.server.core import RefusalError, Server
-from d2lbert.deploy.server.models import Models, predict
+from d2lbert.deploy.server.models import Models, Prepared, predict
 
 TEXT = {"text": "a warm and funny film", "model": "mood"}
 
@@ -115,3 +117,123 @@ def test_a_batch_that_hangs_does_not_keep_the_server(models: Models, monkeypatch
         is_refusal(client.post("/invocations", json=TEXT), 504, "no answer within")
     assert server.batcher.alive, "it has not ended, and nobody waited for it"
     stuck.open.set()
+
+
+class _Watched:
+    """A model's tokenizer: counts the texts that it encodes, and waits at each call until it may go on."""
+
+    def __init__(self, models: Models, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        tokenizer = models.find(name).tokenizer
+        self._encode, self.open, self.left, self.texts = tokenizer.encode_batch, threading.Event(), 0, 0
+        monkeypatch.setattr(tokenizer, "encode_batch", self)
+
+    def __call__(self, texts: Sequence[str], *others: Any) -> Any:
+        self.texts += len(texts)
+        assert self.open.wait(20)
+        self.left += 1
+        return self._encode(texts, *others)
+
+
+LONG = "word " * 200
+SHORT = "word " * 30
+
+
+@pytest.mark.parametrize(
+    ("content", "most"),
+    [
+        ([TEXT] * 2000, 0),
+        ([{**TEXT, "text": SHORT}] * 1000, 200),
+        ({"text": "a", "choices": ["b"] * 1000, "model": "choice"}, 0),
+        ({"text": LONG, "choices": ["b"] * 600, "model": "choice"}, 0),
+        ({"text": SHORT, "choices": ["b"] * 600, "model": "choice"}, 200),
+        ({"context": "a b. " * 10_000, "question": "Who?", "model": "answers"}, 0),
+        ({"text": "Jim said so. " * 5000, "model": "names"}, 0),
+    ],
+)
+def test_what_the_queue_never_takes_is_not_encoded(
+    models: Models, monkeypatch: pytest.MonkeyPatch, content: Any, most: int
+) -> None:
+    """Some is too large at sight. Of the rest no more is encoded than shows that it is."""
+    name = content[0]["model"] if isinstance(content, list) else content["model"]
+    tokenizer = _Watched(models, name, monkeypatch)
+    tokenizer.open.set()
+    server = Server(models, ServerSettings(queue_tokens=4096))
+    with TestClient(make_app(server)) as client:
+        warmed_up = tokenizer.texts
+        refused = client.post("/invocations", json=content)
+    is_refusal(refused, 413, "more than 4,096 tokens, and the queue takes 4,096: send less at once")
+    assert tokenizer.texts - warmed_up <= most
+
+
+def test_a_large_request_does_not_stand_before_a_small_one(models: Models) -> None:
+    server = Server(models, ServerSettings(queue_tokens=10**6))
+    ended: list[str] = []
+
+    async def ask(name: str, count: int) -> None:
+        request: Any = SimpleNamespace(state=SimpleNamespace())
+        answers = await server.answer(request, [{**TEXT, "text": LONG}] * count, None)
+        assert len(answers) == count
+        ended.append(name)
+
+    async def both() -> None:
+        await asyncio.gather(ask("large", 300), ask("small", 1))
+
+    asyncio.run(both())
+    assert ended == ["small", "large"]
+
+
+def test_the_deadline_holds_while_texts_are_encoded(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = _Watched(models, "mood", monkeypatch)
+    tokenizer.open.set()
+    server = Server(models, ServerSettings(deadline_seconds=0.5))
+    with TestClient(make_app(server)) as client:
+        tokenizer.open.clear()
+        tokenizer.texts = tokenizer.left = 0
+        refused = client.post("/invocations", json=[TEXT] * 5)
+        is_refusal(refused, 504, "no answer within 0.5 s")
+        assert (tokenizer.texts, tokenizer.left) == (1, 0), "the first was still being encoded"
+        tokenizer.open.set()
+        _until(lambda: client.post("/invocations", json=TEXT).status_code == 200)
+        assert tokenizer.texts <= 3, "nobody waited for the others any more"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"context": "Jim sells eels. " * 400, "question": "Who sells eels?", "model": "answers"},
+        {"text": "Jim bought shares. " * 200, "model": "names"},
+        {"text": "It rained. " * 5, "choices": [f"The road number {n} is wet." for n in range(150)], "model": "choice"},
+    ],
+)
+def test_a_large_text_is_computed_in_several_batches(
+    models: Models, monkeypatch: pytest.MonkeyPatch, content: dict[str, Any]
+) -> None:
+    """Its answer is that of one batch."""
+    server = Server(models, ServerSettings(batch_tokens=512))
+    sizes: list[int] = []
+
+    def watched(items: Sequence[Any]) -> list[Any]:
+        sizes.append(sum(item.tokens for item in items))
+        return predict(items)
+
+    monkeypatch.setattr(server.batcher, "_compute", watched)
+    with TestClient(make_app(server)) as client:
+        answer = client.post("/invocations", json=content).json()
+    prepared = models.prepare(content)
+    assert isinstance(prepared, Prepared)
+    assert max(sizes) <= 512 < prepared.tokens == sum(sizes)
+    (right,) = predict([prepared])
+    close(answer, right)
+
+
+def close(found: Any, right: Any) -> None:
+    """Equal but for the fifth decimal of numbers."""
+    if isinstance(right, dict):
+        assert set(found) == set(right)
+        for name in right:
+            close(found[name], right[name])
+    elif isinstance(right, list | tuple):
+        for one, other in zip(found, right, strict=True):
+            close(one, other)
+    else:
+        assert found == (pytest.approx(right, abs=1e-4) if isinstance(right, float) else right)
