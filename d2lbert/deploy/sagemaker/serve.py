@@ -9,7 +9,7 @@ from pathlib import Path
 
 from d2lbert.config.serving import ServerSettings
 from d2lbert.deploy.sagemaker.contract import places
-from d2lbert.errors import UserError
+from d2lbert.errors import UserError, shortened
 from d2lbert.weights.adapters import is_adapter_folder
 from d2lbert.weights.folder import CONFIG_FILE
 
@@ -19,6 +19,7 @@ _MISTAKE = 2
 # A request of a batch transform job may take 600 s and carry 100 MB, one of an endpoint 60 s and 6 MiB.
 _BATCH_SECONDS = 590.0
 _BATCH_MEGABYTES = 6
+_DIGITS = 9  # of a number that makes sense
 
 
 def main() -> None:
@@ -81,12 +82,13 @@ def _is_true(environment: Mapping[str, str], name: str) -> bool:
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:
-    """Return a variable as a number above 0.
+    """Return a variable as a number; the default where it is missing, empty, or 0, which leaves the choice to us.
 
     Raises:
-        UserError: it is none.
+        UserError: it is no number.
     """
     text = environment.get(name) or str(default)
-    if not text.isdecimal() or int(text) < 1:
-        raise UserError(f"{name} is {text!r}: give a number above 0")
-    return int(text)
+    # Python refuses to read thousands of digits as a number.
+    if not text.isdecimal() or len(text) > _DIGITS:
+        raise UserError(f"{name} is {shortened(text)!r}: give a number, or 0 for the default, {default:,}")
+    return int(text) or default

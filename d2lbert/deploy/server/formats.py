@@ -134,12 +134,16 @@ def _parse_object(value: Any) -> Body:
 
 def _parse_lines(text: str) -> list[Mapping[str, Any]]:
     contents: list[Mapping[str, Any]] = []
+    empty = 0
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            value = _load(line, f"line {number}: ")
-            if not isinstance(value, dict):
-                raise BodyError(f'line {number}: send an object such as {{"text": "..."}}')
-            contents.append(value)
+        if not line.strip():
+            empty = empty or number
+            continue
+        _check_no_gap(empty)
+        value = _load(line, f"line {number}: ")
+        if not isinstance(value, dict):
+            raise BodyError(f'line {number}: send an object such as {{"text": "..."}}')
+        contents.append(value)
     return contents
 
 
@@ -149,15 +153,33 @@ def _parse_csv(body: str) -> list[Mapping[str, Any]]:
         raise BodyError("the CSV holds a NUL character")
     csv.field_size_limit(_CELL)
     contents: list[Mapping[str, Any]] = []
+    empty = 0
+    rows = csv.reader(io.StringIO(body, newline=""), strict=True)
     try:
-        for row in csv.reader(io.StringIO(body, newline=""), strict=True):
-            if row:
-                text, *seconds = row
-                beside = {"choices": seconds} if len(seconds) > 1 else dict(zip(["pair"], seconds, strict=False))
-                contents.append({"text": text, **beside})
+        for row in rows:
+            if not row:
+                empty = empty or rows.line_num
+                continue
+            _check_no_gap(empty)
+            text, *seconds = row
+            beside = {"choices": seconds} if len(seconds) > 1 else dict(zip(["pair"], seconds, strict=False))
+            contents.append({"text": text, **beside})
     except csv.Error as error:
         raise BodyError(f"the CSV cannot be read: {error}") from None
     return contents
+
+
+def _check_no_gap(empty: int) -> None:
+    """Refuse an empty line before a text: with no answer to it, all that follow would stand beside the wrong line.
+
+    Args:
+        empty: the number of the first empty line so far; 0 for none. Those at the end do no harm.
+
+    Raises:
+        BodyError: there is one.
+    """
+    if empty:
+        raise BodyError(f"line {empty} is empty, and a text follows: remove it, or write a text")
 
 
 def _load(text: str, where: str) -> Any:

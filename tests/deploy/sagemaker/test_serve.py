@@ -79,5 +79,11 @@ def test_limits() -> None:
     )
     assert (batch.body_bytes, batch.waiting_bytes) == (10 * 2**20, 30 * 2**20)
     assert 60 < batch.deadline_seconds < 600
-    with pytest.raises(UserError, match="SAGEMAKER_MAX_PAYLOAD_IN_MB is 'much': give a number above 0"):
+    for size, requests in (("0", "0"), ("", "00")):  # the service leaves both to the container
+        variables = {"SAGEMAKER_MAX_PAYLOAD_IN_MB": size, "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": requests}
+        assert server_settings({"SAGEMAKER_BATCH": "true", **variables}) == server_settings({"SAGEMAKER_BATCH": "true"})
+    for text in ("-1", "9" * 5000):
+        with pytest.raises(UserError, match=r"SAGEMAKER_MAX_CONCURRENT_TRANSFORMS is '[-19]{2,80}"):
+            server_settings({"SAGEMAKER_BATCH": "true", "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": text})
+    with pytest.raises(UserError, match="SAGEMAKER_MAX_PAYLOAD_IN_MB is 'much': give a number, or 0 for"):
         server_settings({"SAGEMAKER_BATCH": "true", "SAGEMAKER_MAX_PAYLOAD_IN_MB": "much"})
