@@ -53,20 +53,22 @@ def shortened(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def require(purpose: str, extra: str, *packages: str) -> None:
+def require(purpose: str, extra: str, *packages: str, install: str = "") -> None:
     """Check that packages are installed, without importing them.
 
     Args:
         purpose: what needs them, for example ``"the server"``.
         extra: of this project's installation, which brings them.
         packages: their names, as they are imported.
+        install: what brings them where no extra does: its name for pip.
 
     Raises:
         UserError: one is not.
     """
+    remedy = install or f"'d2lbert[{extra}]'"
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise UserError(f"{purpose} needs {package}: run pip install 'd2lbert[{extra}]'")
+            raise UserError(f"{purpose} needs {package}: run pip install {remedy}")
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -35,6 +35,8 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
     require("this test", "test", "pytest", "numpy")
     with pytest.raises(UserError, match=r"^the server needs not_there: run pip install 'd2lbert\[serve\]'$"):
         require("the server", "serve", "numpy", "not_there")
+    with pytest.raises(UserError, match=r"^the compiler needs not_there: run pip install not-there$"):
+        require("the compiler", "", "not_there", install="not-there")
 
 
 @pytest.mark.parametrize(

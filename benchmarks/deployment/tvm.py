@@ -5,7 +5,8 @@ Three ways to choose the loops:
 
 * as compiled: as the operation is written, for any x86-64 processor.
 * this processor: the same loops, with this processor's instructions.
-* reordered: neighbouring numbers are read one after the other, 16 at once, by all cores.
+* reordered: neighbouring numbers are read one after the other, 16 at once, by all cores. (These loops, for any
+  processor of this machine's kind, are what ``d2lbert export --format tvm`` writes.)
 
 The same weights, the same texts of 32 and of 256 tokens; all take turns in one process, and their logits must agree.
 TVM is no dependency of this project: ``pip install apache-tvm``. What is missing was tried with 0.27.0.post1: its wheel
@@ -25,7 +26,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks.command_line import command_line
@@ -35,75 +35,15 @@ from benchmarks.record import Record
 from d2lbert import data
 from d2lbert.data.batching import pad
 from d2lbert.deploy.export import to_program
-from d2lbert.deploy.graphs import Graph, arguments, graph_of
+from d2lbert.deploy.formats import LIBRARY_FILE
+from d2lbert.deploy.graphs import Graph, graph_of
+from d2lbert.deploy.tvm import CompiledModel, link, loops_of, reordered
 from d2lbert.text import WordPiece
 from d2lbert.torch.heads import BertForSequenceClassification
-from d2lbert.torch.runtime import to_tensors
 from d2lbert.zoo import locate
 
 LENGTHS = (32, 256)
-LANES = 16  # numbers of float32 in a register of 512 bits
 REFERENCE = "PyTorch"
-
-
-def loops_of(program: torch.export.ExportedProgram) -> Any:
-    """Return a program of plain operations as a module of TVM, in which each of them is a function of plain loops."""
-    from tvm import relax
-    from tvm.relax.frontend.torch import from_exported_program
-
-    module = from_exported_program(program, keep_params_as_input=False)
-    return relax.get_pipeline("zero")(relax.transform.DecomposeOpsForInference()(module))
-
-
-def reordered(module: Any) -> Any:
-    """Return a module with other orders of its loops: what is written next to each other is the innermost loop."""
-    from tvm import s_tir, tirx
-
-    for name, function in module.functions_items():
-        if isinstance(function, tirx.PrimFunc):
-            schedule = s_tir.Schedule(function)
-            for block in schedule.get_child_blocks(schedule.get_sblock("root")):
-                _reorder(schedule, block)
-            module[name] = schedule.mod["main"]
-    return module
-
-
-def _reorder(schedule: Any, block: Any) -> None:
-    """Let the cores share the rows of a result; for 16 numbers of a row, go through the sum."""
-    from tvm import tirx
-
-    loops, kinds = schedule.get_loops(block), [one.iter_type for one in schedule.get(block).iter_vars]
-    written = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.DataPar]
-    summed = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == tirx.IterVar.CommReduce]
-    if len(written) < 2:
-        return
-    row = schedule.fuse(*written[:-1])
-    group, lane = schedule.split(written[-1], factors=[None, LANES])
-    schedule.reorder(row, group, *summed, lane)
-    schedule.parallel(row)
-    schedule.vectorize(lane)
-    if summed:
-        first = schedule.decompose_reduction(block, summed[0])
-        schedule.vectorize(schedule.get_loops(first)[-1])
-
-
-def built(module: Any, target: Any, graph: Graph, path: Path) -> Engine:
-    """Compile a module to a library and return it as an engine."""
-    import tvm
-    from tvm import relax
-
-    tvm.compile(module, target=target).export_library(str(path))
-    machine = relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu())
-    vocabulary = graph.model.config.vocab_size
-
-    def run(batch: Any) -> np.ndarray:
-        given = [tensor.numpy() for tensor in arguments(to_tensors(batch), graph.inputs).values()]
-        # The compiled program reads where an id points, also beyond the table.
-        assert ((given[0] >= 0) & (given[0] < vocabulary)).all()
-        found = machine["main"](*[tvm.runtime.tensor(one) for one in given])
-        return (found if hasattr(found, "numpy") else found[0]).numpy()
-
-    return run
 
 
 def compiled(graph: Graph, folder: Path) -> tuple[dict[str, Engine], dict[str, dict[str, float]]]:
@@ -120,10 +60,13 @@ def compiled(graph: Graph, folder: Path) -> tuple[dict[str, Engine], dict[str, d
     program = to_program(graph).run_decompositions()
     engines, costs = {}, {}
     for way, target in (("as compiled", tvm.target.Target(cores)), ("this processor", this), ("reordered", this)):
-        path, began = folder / f"{way}.so", time.perf_counter()
+        place, began = folder / way, time.perf_counter()
+        place.mkdir()
         module = loops_of(program)
-        engines[f"TVM, {way}"] = built(reordered(module) if way == "reordered" else module, target, graph, path)
-        cost = {"seconds_to_compile": time.perf_counter() - began, "bytes": path.stat().st_size}
+        link(reordered(module) if way == "reordered" else module, target, place)
+        library = CompiledModel(place / LIBRARY_FILE, graph.model.config, list(graph.model.labels))
+        engines[f"TVM, {way}"] = in_pytorch(library)
+        cost = {"seconds_to_compile": time.perf_counter() - began, "bytes": (place / LIBRARY_FILE).stat().st_size}
         costs[f"TVM, {way}"] = cost
         print(f"{way}: {cost}", flush=True)
     return engines, costs

@@ -40,7 +40,8 @@ def export(
 
     The graph takes any number of texts of any length, as input_ids, attention_mask and token_type_ids, and returns
     logits. evaluate and predict read the new folder like any other model (onnx and onnx-int8, and with --edition mxnet
-    mxnet and mxnet-int8). A folder for browsers is read by the JavaScript in d2lbert/deploy/browser/js; its
+    mxnet and mxnet-int8). They run no code that a folder brings along: torch is for torch.export.load, tvm for
+    d2lbert.deploy.tvm.CompiledModel. A folder for browsers is read by the JavaScript in d2lbert/deploy/browser/js; its
     browser.json says what it holds and how large each file is.
     """
     if format not in _MEANINGS:

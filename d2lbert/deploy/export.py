@@ -1,4 +1,4 @@
-"""Write a fine-tuned model for other engines: a program of PyTorch, or ONNX in float32 or int8.
+"""Write a fine-tuned model for other engines: a program of PyTorch, ONNX in float32 or int8, or a library of TVM.
 
 The written folder is a model folder: the graph beside ``config.json`` and the files of the tokenizer. What can be
 read there needs no code of this project; :class:`~d2lbert.deploy.exported.ExportedModel` reads it, too.
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from d2lbert.deploy.exported import ExportedModel, load_trained
-from d2lbert.deploy.formats import FORMATS, PROGRAM_FILE
+from d2lbert.deploy.formats import FORMATS, LIBRARY_FILE, PROGRAM_FILE
 from d2lbert.deploy.graphs import Exportable, Graph, graph_of
 from d2lbert.deploy.quantize import errors_only, quantize
+from d2lbert.deploy.tvm import check_library, compile_program, require_compiler
 from d2lbert.errors import UserError, require, unknown_name
 from d2lbert.storage.claims import claimed, publish
 from d2lbert.weights.folder import CONFIG_FILE, ONNX_FILE, write_json
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # The first with GELU and LayerNormalization as operators of their own. Newer ones run in fewer engines.
 OPSET = 20
+# --format -> the file of the graph, where it is not ONNX.
+_FILES = {"torch": PROGRAM_FILE, "tvm": LIBRARY_FILE}
 
 
 def export(source: str, out: str | Path, format: str = "onnx", packed: bool = False) -> Path:
@@ -36,30 +39,35 @@ def export(source: str, out: str | Path, format: str = "onnx", packed: bool = Fa
         source: a folder, or a name of the zoo such as ``minilm-sst2``; adapters are merged into their encoder.
         out: the new folder.
         format: one of :data:`~d2lbert.deploy.formats.FORMATS`. ``onnx-int8`` has weights and products of 8 bits: see
-            :func:`~d2lbert.deploy.quantize.quantize`.
+            :func:`~d2lbert.deploy.quantize.quantize`. ``tvm`` takes
+            longer than the others; what it computes is compared with the model before it is written.
         packed: take rows of several texts each, instead of one text to a row.
 
     Returns:
         the file of the graph.
 
     Raises:
-        UserError: there is no such format or model, the model has no head, the folder is not new or empty, or a package
-            is missing.
+        UserError: there is no such format or model, the model has no head, the folder is not new or empty, a package
+            is missing, or a compiled model does not compute what the model does.
     """
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
+    if format == "tvm":
+        require_compiler()
     model, tokenizer = load_trained(source)
     if isinstance(model, ExportedModel):
         raise UserError(f"{source} is exported already: name the model that it was made of")
     graph = graph_of(model, packed)
     with claimed(out) as folder:
         publish(folder, lambda staging: _write(graph, tokenizer, format, staging))
-    return folder / (PROGRAM_FILE if format == "torch" else ONNX_FILE)
+    return folder / _FILES.get(format, ONNX_FILE)
 
 
 def _write(graph: Graph, tokenizer: Tokenizer, format: str, folder: Path) -> None:
     if format == "torch":
         torch.export.save(to_program(graph), folder / PROGRAM_FILE)
+    elif format == "tvm":
+        compile_program(to_program(graph), folder)
     else:
         write_onnx(to_onnx(graph), folder / ONNX_FILE)
     if format == "onnx-int8":
@@ -67,6 +75,8 @@ def _write(graph: Graph, tokenizer: Tokenizer, format: str, folder: Path) -> Non
     tokenizer.save_pretrained(folder)
     model = graph.model
     write_json(folder / CONFIG_FILE, {**model.config.to_dict(), **model.config_fields()})
+    if format == "tvm":
+        check_library(graph, folder)
 
 
 def to_program(graph: Exportable) -> torch.export.ExportedProgram:

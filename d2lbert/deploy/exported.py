@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from d2lbert.deploy.formats import BROWSER_FILE, PROGRAM_FILE, SYMBOL_FILE
+from d2lbert.deploy.formats import BROWSER_FILE, LIBRARY_FILE, PROGRAM_FILE, SYMBOL_FILE
 from d2lbert.deploy.graphs import COLUMNS, OUTPUT, arguments, texts_of
 from d2lbert.errors import UserError, require
 from d2lbert.models import tokenizer_of
@@ -32,14 +33,29 @@ class ExportedModel(nn.Module):
         threads: how many to compute with; None for as many as PyTorch uses.
 
     Attributes:
+        inputs: the names of the inputs of the graph, in its order.
         packed: whether the graph takes rows of several texts.
 
     Raises:
         UserError: the file is damaged, has another number of outputs, or a package is missing.
     """
 
+    file = ONNX_FILE
+    inputs: tuple[str, ...]
+
     def __init__(self, path: Path, config: Any, labels: list[str], threads: int | None = None) -> None:
         super().__init__()
+        self.config = config
+        self.labels = tuple(labels)
+        self.null_threshold: float | None = None
+        self.trained_length: int | None = None
+        outputs = self.open(path, threads)
+        if outputs != len(labels):
+            raise UserError(f"{path} has {outputs} outputs, but its config.json names {len(labels)}: export it again")
+        self.packed = "sequence_ids" in self.inputs
+
+    def open(self, path: Path, threads: int | None) -> int:
+        """Load the graph, set ``inputs`` and return the number of outputs."""
         require("a graph of ONNX", "deploy", "onnxruntime")
         import onnxruntime
 
@@ -50,15 +66,13 @@ class ExportedModel(nn.Module):
         except Exception as error:  # its errors share no base class but this
             reason = str(error)[:100]
             raise UserError(f"{path} is no graph that ONNX Runtime can run ({reason}): export it again") from None
-        self.config = config
-        self.labels = tuple(labels)
-        self.null_threshold: float | None = None
-        self.trained_length: int | None = None
-        outputs = self.session.get_outputs()[0].shape[-1]
-        if outputs != len(labels):
-            raise UserError(f"{path} has {outputs} outputs, but its config.json names {len(labels)}: export it again")
         self.inputs = tuple(one.name for one in self.session.get_inputs())
-        self.packed = "sequence_ids" in self.inputs
+        return int(self.session.get_outputs()[0].shape[-1])
+
+    def compute(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the output for integers by the names of the inputs."""
+        array: np.ndarray = self.session.run([OUTPUT], inputs)[0]
+        return array
 
     @classmethod
     def from_folder(
@@ -77,7 +91,7 @@ class ExportedModel(nn.Module):
         content = read_json(path)
         head = head or head_class(path)
         config = encoder_class(str(content.get("model_type", "bert"))).config_class.from_json(path)
-        model = cls(Path(folder) / ONNX_FILE, config, head.read_labels(path, {}), threads)
+        model = cls(Path(folder) / cls.file, config, head.read_labels(path, {}), threads)
         model.null_threshold, model.trained_length = read_null_threshold(path), read_trained_length(path)
         return model
 
@@ -88,7 +102,7 @@ class ExportedModel(nn.Module):
             rows: packed ones if the graph takes these, else padded ones.
         """
         inputs = {name: tensor.cpu().numpy() for name, tensor in arguments(rows, self.inputs).items()}
-        logits = torch.from_numpy(self.session.run([OUTPUT], inputs)[0])
+        logits = torch.from_numpy(self.compute(inputs))
         return texts_of(logits, rows) if COLUMNS in self.inputs else logits
 
 
@@ -108,6 +122,10 @@ def load_trained(source: str, head: type[BertWithHead] | None = None) -> tuple[B
         raise UserError(f"{folder} is for browsers: name the model that it was made of")
     if (folder / PROGRAM_FILE).is_file():
         raise UserError(f"{folder} is for torch.export.load: name the model that it was made of, or one in ONNX")
+    if (folder / LIBRARY_FILE).is_file():  # to load it is to run what it brings along
+        raise UserError(
+            f"{folder} is for d2lbert.deploy.tvm.CompiledModel: name the model that it was made of, or one in ONNX"
+        )
     if (folder / SYMBOL_FILE).is_file():
         raise UserError(f"{folder} is a graph of MXNet: add --edition mxnet, or name the model that it was made of")
     kind = head or head_class(folder / CONFIG_FILE)

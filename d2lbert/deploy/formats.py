@@ -7,8 +7,11 @@ FORMATS = {
     "torch": "a program of torch.export, model.pt2",
     "onnx": "model.onnx, in float32",
     "onnx-int8": "model.onnx with weights and products of 8 bits",
+    "tvm": "model.so, compiled by Apache TVM (pip install apache-tvm) for any processor of this machine's kind",
 }
 PROGRAM_FILE = "model.pt2"
+LIBRARY_FILE = "model.so"
+LIBRARY_FACTS = "tvm.json"  # beside the library: what it was compiled by and for, and its sha256
 
 # Formats for ONNX Runtime Web, in a folder with a manifest.
 BROWSER_FORMATS = {

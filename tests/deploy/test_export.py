@@ -12,14 +12,14 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from export_support import LONGEST, V, make_model
+from export_support import LONGEST, compared_shapes, make_model
 from torch import Tensor
 
 from d2lbert import UserError
 from d2lbert.deploy import export as module
 from d2lbert.deploy.export import export, to_onnx, to_program
 from d2lbert.deploy.exported import load_trained
-from d2lbert.deploy.graphs import COLUMNS, Graph, graph_of
+from d2lbert.deploy.graphs import Graph, graph_of
 from d2lbert.torch.training.evaluation import compute_logits
 
 SHAPES = 200
@@ -34,36 +34,8 @@ KINDS = [
 ]
 
 
-def random_inputs(graph: Graph, seed: int) -> tuple[Tensor, ...]:
-    """A batch of any size and length whose rows hold two texts (packed), or one and padding."""
-    generator = torch.Generator().manual_seed(seed)
-    rows, length = (int(torch.randint(1, most, (), generator=generator)) for most in (7, LONGEST + 1))
-    shape = rows, length
-    first = torch.randint(1, length + 1, (rows, 1), generator=generator)  # tokens of the first text
-    place = torch.arange(length).expand(shape)
-    made = {
-        "input_ids": torch.randint(0, V, shape, generator=generator),
-        "attention_mask": (place < first).long(),
-        "token_type_ids": torch.randint(0, 2, shape, generator=generator),
-        "position_ids": torch.where(place < first, place, place - first),
-        "sequence_ids": torch.where(place < first, 1, 2),
-        COLUMNS: torch.cat([torch.zeros_like(first), first.clamp(max=length - 1)], dim=1),
-    }
-    return tuple(made[name] for name in graph.inputs)
-
-
 def assert_equal_over_shapes(graph: Graph, run: Callable[..., np.ndarray]) -> None:
-    shapes = set()
-    for seed in range(SHAPES):
-        inputs = random_inputs(graph, seed)
-        shapes.add(tuple(inputs[0].shape))
-        with torch.no_grad():
-            right = graph(*inputs).numpy()
-        found = run(*inputs)
-        if "attention_mask" in graph.inputs and not graph.model.uses_pooler:  # nobody reads the logits of padding
-            keep = inputs[1].numpy() > 0
-            right, found = right[keep], found[keep]
-        np.testing.assert_allclose(found, right, atol=2e-5, rtol=2e-5)
+    shapes = compared_shapes(graph, run, SHAPES)
     assert len(shapes) > 80
     assert {1, LONGEST} <= {length for _, length in shapes}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -65,6 +66,26 @@ def test_a_program_of_pytorch_is_not_run_here(classifier: Path, tmp_path: Path) 
     assert result.returncode == 0, result.stderr
     line = complaint("predict", "classification", "--model", tmp_path / "program", "--text", TEXT)
     assert line.endswith("is for torch.export.load: name the model that it was made of, or one in ONNX")
+
+
+def test_without_tvm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, classifier: Path, tmp_path: Path) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "tvm" else find(name, *more))
+    line = complaint("export", "--model", classifier, "--format", "tvm", "--out", tmp_path / "out")
+    assert line == "d2lbert: --format tvm needs tvm: run pip install apache-tvm"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_library_of_tvm_is_written_and_not_run_here(classifier: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tvm", reason="TVM is not installed: pip install apache-tvm")
+    result = run("export", "--model", classifier, "--format", "tvm", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    size = (tmp_path / "out" / "model.so").stat().st_size
+    assert result.stderr.splitlines() == [f"note: {tmp_path / 'out' / 'model.so'} has {size / 1e6:.1f} MB"]
+    line = complaint("predict", "classification", "--model", tmp_path / "out", "--text", TEXT)
+    assert "is for d2lbert.deploy.tvm.CompiledModel: name the model that it was made of" in line
 
 
 def test_a_folder_for_browsers_has_one_encoder_and_small_adapters(encoder: Path, tmp_path: Path) -> None:
