@@ -12,6 +12,7 @@ from d2lbert.commands.sources import named_sources
 from d2lbert.deploy.formats import BROWSER_FORMATS, FORMATS, MXNET_FORMATS, PARAMETERS_FILE, SYMBOL_FILE
 from d2lbert.errors import UserError, unknown_name
 
+_CALIBRATED = ("onnx-int8", "mxnet-int8")
 _MEANINGS = FORMATS | BROWSER_FORMATS | MXNET_FORMATS
 
 
@@ -33,7 +34,9 @@ def export(
     ] = False,
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", help="a file of some hundred training texts, one a line, that calibrate mxnet-int8"),
+        typer.Option(
+            "--texts", help="a file of some hundred training texts, one a line, that calibrate mxnet-int8 or onnx-int8"
+        ),
     ] = None,
 ) -> None:
     """Write a fine-tuned model for other engines, such as ONNX Runtime.
@@ -46,8 +49,10 @@ def export(
     """
     if format not in _MEANINGS:
         raise unknown_name("format", format, _MEANINGS)
-    if (texts is None) == (format == "mxnet-int8"):
-        raise UserError("--format mxnet-int8 needs --texts FILE, and no other format takes it")
+    if texts is None and format == "mxnet-int8":
+        raise UserError("--format mxnet-int8 needs --texts FILE")
+    if texts is not None and format not in _CALIBRATED:
+        raise UserError(f"--texts is not for --format {format}: only {' and '.join(_CALIBRATED)} are calibrated")
     if format in BROWSER_FORMATS:
         return _for_browser(model, out, format, packed)
     if len(model) > 1:
@@ -56,7 +61,7 @@ def export(
         return _for_mxnet(model[0], out, format, packed, texts)
     from d2lbert.deploy.export import export as write
 
-    file = write(model[0], out, format, packed)
+    file = write(model[0], out, format, packed, _lines_of(texts))
     note(f"{file} has {file.stat().st_size / 1e6:.1f} MB")
 
 
@@ -73,11 +78,14 @@ def _for_browser(models: list[str], out: Path, format: str, packed: bool) -> Non
 def _for_mxnet(model: str, out: Path, format: str, packed: bool, texts: Path | None) -> None:
     if packed:
         raise UserError(f"--packed is not for --format {format}: its graph reads one text to a row; leave it out")
-    from d2lbert.data.readers.lines import nonblank_lines
-
-    lines = [] if texts is None else [line for _, line in nonblank_lines(texts)]
     from d2lbert.deploy.symbols import export_symbol
 
-    folder = export_symbol(model, out, format, lines).parent
+    folder = export_symbol(model, out, format, _lines_of(texts) or []).parent
     for name in (SYMBOL_FILE, PARAMETERS_FILE):
         note(f"{folder / name} has {(folder / name).stat().st_size / 1e6:.2f} MB")
+
+
+def _lines_of(texts: Path | None) -> list[str] | None:
+    from d2lbert.data.readers.lines import nonblank_lines
+
+    return None if texts is None else [line for _, line in nonblank_lines(texts)]

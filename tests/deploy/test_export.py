@@ -102,6 +102,20 @@ def test_eight_bits_are_a_quarter(folder: Path, tmp_path: Path) -> None:
     assert sizes[0] > 2.5 * sizes[1]  # the vectors are short here: 12 numbers to a scale
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_texts_calibrate_eight_bits(packed: bool, tmp_path: Path) -> None:
+    texts = ["a warm and funny film", "dull from start to end", "who cares", "a film that is neither here nor there"]
+    export("minilm-sst2", tmp_path / "out", "onnx-int8", packed, texts)
+    nodes = [node.op_type for node in onnx.load(tmp_path / "out" / "model.onnx").graph.node]
+    assert "QuantizeLinear" in nodes
+    assert "DynamicQuantizeLinear" not in nodes
+    (graph, tokenizer), (model, _) = load_trained(str(tmp_path / "out")), load_trained("minilm-sst2")
+    encodings = tokenizer.encode_batch(texts, max_length=64)
+    found, right = (compute_logits(one, encodings, tokenizer) for one in (graph, model))
+    assert 0 < np.abs(found - right).max() < 0.5
+    assert (found.argmax(-1) == right.argmax(-1)).all()
+
+
 def test_adapters_are_merged_into_the_graph(tmp_path: Path) -> None:
     export("minilm-sst2", tmp_path / "graph")
     graph, tokenizer = load_trained(str(tmp_path / "graph"))
@@ -123,16 +137,18 @@ def test_what_is_exported_is_not_exported_again(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("source", "format", "line"),
+    ("source", "format", "texts", "line"),
     [
-        ("minilm-sst2", "onnx-int4", "unknown format 'onnx-int4': did you mean onnx-int8 or onnx"),
-        ("minilm", "onnx", "names no head that is known here"),
-        ("nothing-here", "onnx", "nothing-here"),
+        ("minilm-sst2", "onnx-int4", None, "unknown format 'onnx-int4': did you mean onnx-int8 or onnx"),
+        ("minilm-sst2", "onnx", ["a"], "format onnx takes no texts: only onnx-int8 is calibrated"),
+        ("minilm-sst2", "onnx-int8", [], "no batch to calibrate with: give some texts"),
+        ("minilm", "onnx", None, "names no head that is known here"),
+        ("nothing-here", "onnx", None, "nothing-here"),
     ],
 )
-def test_a_mistake_is_one_line(source: str, format: str, line: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line(source: str, format: str, texts: list[str] | None, line: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=line) as error:
-        export(source, tmp_path / "out", format)
+        export(source, tmp_path / "out", format, texts=texts)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
 
