@@ -20,7 +20,9 @@ class ServerSettings(Settings):
     waiting_bytes: int = setting(67_108_864, "most bytes of bodies in memory; more is refused with 503", at_least=1)
     texts_per_request: int = setting(10_000, "most texts of a request", at_least=1)
     deadline_seconds: float = setting(55.0, "an answer that takes longer is not waited for: 504", above=0)
-    reading_seconds: float = setting(30.0, "a body that takes longer to arrive is not waited for: 408", above=0)
+    reading_seconds: float = setting(
+        30.0, "a head or a body that takes longer to arrive is not waited for: 408", above=0
+    )
     linger_seconds: float = setting(
         1.0, "after SIGTERM, how long requests are still accepted, until whoever sends them knows", at_least=0
     )

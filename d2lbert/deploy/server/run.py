@@ -11,6 +11,7 @@ import uvicorn
 
 from d2lbert.config.serving import ServerSettings
 from d2lbert.deploy.server.app import make_app
+from d2lbert.deploy.server.connections import impatient_protocol
 from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
@@ -33,6 +34,7 @@ def run(sources: Mapping[str, str], settings: ServerSettings, host: str, port: i
         make_app(server, multi_model),
         host=host,
         port=port,
+        http=impatient_protocol(settings.reading_seconds),
         access_log=False,  # our own log has a line for each request
         log_config=None,
         server_header=False,

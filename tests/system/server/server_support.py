@@ -58,14 +58,15 @@ def serving(folder: Path, *options: str, models: Sequence[str] = ("minilm-sst2",
         process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
     running = Running(process, f"http://127.0.0.1:{port}", log)
     try:
-        _wait_until_ready(running)
+        wait_until_ready(running)
         yield running
     finally:
         process.kill()
         process.wait(60)
 
 
-def _wait_until_ready(running: Running) -> None:
+def wait_until_ready(running: Running) -> None:
+    """Ask until the server answers; two minutes at least, and no longer than its process lives."""
     for _ in range(1200):
         if running.process.poll() is not None:
             raise AssertionError(running.log.read_text())
@@ -73,6 +74,7 @@ def _wait_until_ready(running: Running) -> None:
             if httpx.get(f"{running.address}/ping", timeout=10).status_code == 200:
                 return
         time.sleep(0.1)
+    raise AssertionError("the server never became ready")
     raise AssertionError("the server is not ready after two minutes")
 
 

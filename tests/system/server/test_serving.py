@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from server_support import CONTENT, Reply, at_once, free_port, in_waves, serving
+from server_support import CONTENT, Reply, Running, at_once, free_port, in_waves, serving, wait_until_ready
 
 pytestmark = pytest.mark.slow
 
@@ -98,16 +100,52 @@ def test_a_model_is_loaded_anew_while_it_answers(tmp_path: Path) -> None:
         }
 
 
+def open_connections(running: Running, count: int) -> list[socket.socket]:
+    """Connect so many clients that wait for a minute at most."""
+    port = int(running.address.rsplit(":", 1)[1])
+    return [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(count)]
+
+
+def all_that_comes(client: socket.socket) -> bytes:
+    """What a client gets until the server closes the connection."""
+    got = b""
+    while part := client.recv(65_536):
+        got += part
+    client.close()
+    return got
+
+
+def is_408(got: bytes, part: str) -> bool:
+    """Whether a client was told that a part of its request did not arrive in time."""
+    head, _, body = got.partition(b"\r\n\r\n")
+    error = f"the {part} did not arrive in time"
+    return b" 408 " in head.splitlines()[0] and json.loads(body) == {"error": error} and body.count(b"\n") == 1
+
+
 def test_slow_clients_do_not_stop_others(tmp_path: Path) -> None:
+    """Each of them is told, and its connection closed; who has sent nothing at all is told nothing."""
     with serving(tmp_path, "--reading-seconds", "2") as running:
-        port = int(running.address.rsplit(":", 1)[1])
-        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+        slow = open_connections(running, 60)
         head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
         for number, client in enumerate(slow):
-            client.sendall(head + (b"\r\n{" if number % 2 else b""))
+            client.sendall((b"", head, head + b"\r\n{")[number % 3])
         assert answers(at_once(running.address, 20)) == {200: 20}
-        slow[1].settimeout(60)
-        assert b" 408 " in slow[1].recv(1000).splitlines()[0]
+        got = [all_that_comes(client) for client in slow]
+        assert got[::3] == [b""] * 20
+        assert all(is_408(one, "head of the request") for one in got[1::3])
+        assert all(is_408(one, "body") for one in got[2::3])
+
+
+def test_half_heads_do_not_take_all_files(tmp_path: Path) -> None:
+    """More of them than the server may open files: they are closed long before their time, and others get through."""
+    with serving(tmp_path, "--reading-seconds", "1000") as running:
+        resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (256, 256))
+        slow = open_connections(running, 300)
+        for client in slow:
+            with contextlib.suppress(OSError):  # there is no room for the last ones
+                client.sendall(b"GET /ping HTTP/1.1\r\nHost:")
+        wait_until_ready(running)
+        assert is_408(all_that_comes(slow[0]), "head of the request")
         for client in slow:
             client.close()
 
