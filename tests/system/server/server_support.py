@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,24 +89,34 @@ class Reply:
     came: float
 
 
-async def ask(client: httpx.AsyncClient) -> Reply:
+async def ask(client: httpx.AsyncClient, content: dict[str, str] = CONTENT) -> Reply:
     """Send one request."""
     sent = time.monotonic()
     try:
-        response = await client.post("/invocations", json=CONTENT)
+        response = await client.post("/invocations", json=content)
         status, body = response.status_code, response.json()
     except httpx.HTTPError as error:
         status, body = 0, type(error).__name__
     return Reply(status, body, sent, time.monotonic())
 
 
-def at_once(address: str, count: int, meanwhile: Callable[[], Any] = lambda: None) -> list[Reply]:
+def answers(replies: list[Reply]) -> Counter[int]:
+    """Count the statuses; every answer is whole, and all good ones are the same."""
+    labels = {reply.body["label"] for reply in replies if reply.status == 200}
+    assert labels <= {"positive"}
+    assert all(set(reply.body) == {"error"} for reply in replies if reply.status not in (0, 200))
+    return Counter(reply.status for reply in replies)
+
+
+def at_once(
+    address: str, count: int, meanwhile: Callable[[], Any] = lambda: None, content: dict[str, str] = CONTENT
+) -> list[Reply]:
     """Send ``count`` requests at once, call a function while they are under way, and return all replies."""
 
     async def run() -> list[Reply]:
         limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
         async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-            tasks = [asyncio.create_task(ask(client)) for _ in range(count)]
+            tasks = [asyncio.create_task(ask(client, content)) for _ in range(count)]
             await asyncio.sleep(0.3)
             await asyncio.to_thread(meanwhile)
             return await asyncio.gather(*tasks)

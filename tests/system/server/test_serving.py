@@ -1,4 +1,4 @@
-"""The server under load: crowds, overload, slow clients, new weights, signals."""
+"""The server under load: crowds, overload, slow clients, new weights, a kill."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import httpx
 import pytest
-from server_support import CONTENT, Reply, Running, at_once, free_port, in_waves, serving, wait_until_ready
+from server_support import (
+    CONTENT,
+    Reply,
+    Running,
+    answers,
+    at_once,
+    free_port,
+    in_waves,
+    serving,
+    wait_until_ready,
+)
 
 pytestmark = pytest.mark.slow
-
-
-def answers(replies: list[Reply]) -> Counter[int]:
-    """Count the statuses; every answer is whole, and all good ones are the same."""
-    labels = {reply.body["label"] for reply in replies if reply.status == 200}
-    assert labels <= {"positive"}
-    assert all(set(reply.body) == {"error"} for reply in replies if reply.status not in (0, 200))
-    return Counter(reply.status for reply in replies)
 
 
 def test_a_thousand_clients_at_once_are_all_answered(tmp_path: Path) -> None:
@@ -59,27 +60,6 @@ def test_at_four_times_the_capacity_nobody_who_is_let_in_waits_for_long(tmp_path
         assert len(accepted) > 2 * count, "it goes on with its work meanwhile"
         waited = sorted(sum(one.sent < other.came < one.came for other in accepted) for one in accepted)
         assert waited[int(0.99 * len(waited))] < 3 * count, waited[-1]
-
-
-def test_sigterm_answers_what_was_accepted(tmp_path: Path) -> None:
-    with serving(tmp_path) as running:
-        replies = at_once(running.address, 300, lambda: running.process.send_signal(signal.SIGTERM))
-        counts = answers(replies)
-        # What was accepted is answered. Whoever came too late sees an error of the connection, or 503.
-        assert set(counts) <= {0, 200, 503}
-        assert counts[200] > 0
-        assert running.process.wait(30) in (0, -signal.SIGTERM), "SageMaker kills after 30 seconds"
-        assert '"status": 200' in running.log.read_text()
-
-
-def test_after_sigterm_the_server_is_not_ready_and_still_answers(tmp_path: Path) -> None:
-    with serving(tmp_path, "--linger-seconds", "20") as running:
-        running.process.send_signal(signal.SIGTERM)
-        pings = Counter[int]()
-        while not pings[503]:
-            pings[httpx.get(f"{running.address}/ping", timeout=30).status_code] += 1
-        assert answers(at_once(running.address, 20)) == {200: 20}
-        assert running.stop() in (0, -signal.SIGTERM), "a second signal does not wait"
 
 
 def test_kill_is_seen_by_every_client(tmp_path: Path) -> None:
