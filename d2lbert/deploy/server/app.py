@@ -23,6 +23,7 @@ from d2lbert.deploy.server.multi_model import add_multi_model
 from d2lbert.deploy.server.page import PAGE
 from d2lbert.deploy.server.protocol import add_protocol
 from d2lbert.deploy.server.sagemaker import add_sagemaker
+from d2lbert.deploy.server.schema import text_of_type, with_models
 
 log = logging.getLogger("d2lbert.server")
 
@@ -50,17 +51,22 @@ def make_app(server: Server, multi_model: bool = False) -> FastAPI:
     if multi_model:
         add_multi_model(app, server)
 
-    @app.get("/metrics", response_class=Response)
+    @app.get("/metrics", response_class=Response, responses=text_of_type("text/plain"))
     async def metrics() -> Response:
         """Counters, as Prometheus reads them."""
         server.gauges()
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.get("/", response_class=Response)
+    @app.get("/", response_class=Response, responses=text_of_type("text/html"))
     async def page() -> Response:
         """A page to try the models."""
         return Response(PAGE.replace("MODELS", json.dumps(server.models.names)), media_type="text/html")
 
+    def document() -> dict[str, Any]:
+        """The OpenAPI document. Models come and go, so their names are not kept with what FastAPI keeps."""
+        return with_models(FastAPI.openapi(app), server.models.names)
+
+    app.openapi = document  # type: ignore[method-assign]
     return app
 
 

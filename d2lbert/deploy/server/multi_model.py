@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from d2lbert.deploy.server import formats
 from d2lbert.deploy.server.core import RefusalError, Server
 from d2lbert.deploy.server.sagemaker import invoke
-from d2lbert.deploy.server.schema import BODY, ERRORS
+from d2lbert.deploy.server.schema import ANSWERS, BODY, ERRORS
 from d2lbert.errors import UserError, is_out_of_memory, shortened
 
 _PAGE = 100  # models in one answer
@@ -68,7 +68,7 @@ def _add_one(app: FastAPI, server: Server) -> None:
             raise RefusalError(404, str(error)) from None
         return told
 
-    @app.post("/models/{name}/invoke", response_class=Response, responses=ERRORS, openapi_extra=BODY)
+    @app.post("/models/{name}/invoke", response_class=Response, responses=ANSWERS, openapi_extra=BODY)
     async def invoke_model(name: str, request: Request) -> Response:
         """Answer one text or many, as ``/invocations``."""
         _told(server, name)

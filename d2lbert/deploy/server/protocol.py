@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request, Response
 from d2lbert import __version__
 from d2lbert.deploy.server import formats
 from d2lbert.deploy.server.core import RefusalError, Server
-from d2lbert.deploy.server.schema import ERRORS, INFER
+from d2lbert.deploy.server.schema import ERRORS, INFER, INFERRED
 from d2lbert.errors import UserError
 
 _INPUTS = ("text", "pair", "question", "context")
@@ -68,7 +68,7 @@ def _add_models(app: FastAPI, server: Server) -> None:
 
 
 def _add_inference(app: FastAPI, server: Server) -> None:
-    @app.post("/v2/models/{name}/infer", response_class=Response, responses=ERRORS, openapi_extra=INFER)
+    @app.post("/v2/models/{name}/infer", response_class=Response, responses=INFERRED, openapi_extra=INFER)
     async def infer(name: str, request: Request) -> Response:
         """Answer a batch of texts."""
         _check_known(server, name)

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 
 from d2lbert.deploy.server import formats
 from d2lbert.deploy.server.core import RefusalError, Server
-from d2lbert.deploy.server.schema import BODY, ERRORS
+from d2lbert.deploy.server.schema import ANSWERS, BODY, ERRORS
 
 # SageMaker hands on this header, and no other of a client's own: model=NAME in it names the model.
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
@@ -25,7 +25,7 @@ def add_sagemaker(app: FastAPI, server: Server) -> None:
             raise RefusalError(503, "not ready")
         return Response()
 
-    @app.post("/invocations", response_class=Response, responses=ERRORS, openapi_extra=BODY)
+    @app.post("/invocations", response_class=Response, responses=ANSWERS, openapi_extra=BODY)
     async def invocations(request: Request, model: str | None = None) -> Response:
         """Answer one text or many: JSON, JSON lines or CSV in, one of them out."""
         return await invoke(server, request, model or _named_in_attributes(request))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,18 +15,24 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from schemathesis import APIOperation, GenerationMode
-from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
+from schemathesis import APIOperation, Case, GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 from server_support import serving
 
 from benchmarks.bad_requests import HUNG_UP, REFUSALS, TOO_LARGE_EVERY, ask_badly
 from benchmarks.deployment.soak import memory
 from d2lbert.config.serving import ServerSettings
+from d2lbert.deploy.server import formats
 from d2lbert.deploy.server.app import make_app
 from d2lbert.deploy.server.core import Server
 from d2lbert.deploy.server.models import Models
 
 MODELS = ["minilm-sst2", "minilm-wnut17", "minilm-stsb_en"]
+CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +70,16 @@ def test_any_bytes_are_answered_or_refused(client: TestClient, body: bytes, kind
     assert response.status_code in {200, *REFUSALS}
 
 
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    """JSON lines that can be read; schemathesis makes none by itself."""
+    texts = draw(st.lists(st.text(min_size=1), min_size=1, max_size=3))
+    return "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+
+
+schemathesis.openapi.media_type(formats.LINES, lines())
+
+
 @pytest.fixture(scope="module")
 def operations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, APIOperation]]:
     """What the OpenAPI document of a server describes, by method and path."""
@@ -89,7 +106,38 @@ def test_the_server_does_as_its_document_says(operations: dict[str, APIOperation
         return
     response = case.call()
     assert response.status_code < 500
-    case.validate_response(response, checks=[status_code_conformance, content_type_conformance])
+    case.validate_response(response, checks=CHECKS)
+
+
+def completed(case: Case) -> Case:
+    """Add what the document cannot say: of several models one is named, which reads two texts; a shape is a number."""
+    if case.path == "/invocations":
+        case.query = {"model": MODELS[0], **(case.query or {})}
+    else:
+        if len(case.body["inputs"]) == 2:
+            case.path_parameters["name"] = "minilm-stsb_en"
+        for tensor in case.body["inputs"]:
+            tensor["shape"] = [len(tensor["data"])]
+    return case
+
+
+@pytest.mark.parametrize("name", ["post /invocations", "post /v2/models/{name}/infer"])
+def test_requests_that_fit_the_document_reach_the_models(operations: dict[str, APIOperation], name: str) -> None:
+    """Refusals alone would say little of what is answered. Most of the rest asks a model that reads other texts."""
+    statuses = Counter[tuple[str, int]]()
+
+    @given(operations[name].as_strategy(generation_mode=GenerationMode.POSITIVE).map(completed))
+    def ask(case: Case) -> None:
+        response = case.call()
+        statuses[str(case.media_type), response.status_code] += 1
+        assert response.status_code in {200, 400, 422}
+        case.validate_response(response, checks=CHECKS)
+
+    ask()
+    types = {kind for kind, _ in statuses}
+    assert types == set(operations[name].get_request_payload_content_types())
+    answered = sum(statuses[kind, 200] for kind in types)
+    assert answered >= 0.05 * statuses.total(), statuses
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ import httpx
 import pytest
 from server_support import (
     CONTENT,
-    Reply,
     Running,
     answers,
     at_once,
