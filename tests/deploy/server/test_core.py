@@ -81,24 +81,6 @@ def test_what_takes_too_long_is_told_and_not_computed(models: Models, monkeypatc
     assert not {"second", "third"} & set(stuck.texts), "nobody waited for them any more"
 
 
-def test_encoding_ends_at_the_deadline(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request of very many texts keeps the one thread that encodes no longer than somebody waits for it."""
-    server = Server(models, ServerSettings(deadline_seconds=1.0))
-    encoded, encode = [], models.prepare
-
-    def prepare_slowly(*asked: Any) -> Any:
-        encoded.append(asked)
-        threading.Event().wait(0.3)
-        return encode(*asked)
-
-    monkeypatch.setattr(models, "prepare", prepare_slowly)
-    with TestClient(make_app(server)) as client:
-        encoded.clear()  # what warmed the server up
-        refused = client.post("/invocations", json={"instances": [TEXT] * 20})
-        is_refusal(refused, 504, "no answer within 1 s")
-    assert 1 <= len(encoded) < 20
-
-
 def test_too_much_in_memory_is_refused(models: Models) -> None:
     server = Server(models, ServerSettings(waiting_bytes=10))
     with TestClient(make_app(server)) as client:

@@ -27,7 +27,7 @@ def test_all_that_was_accepted_before_sigterm_is_answered(tmp_path: Path) -> Non
 
     It closes its address at once, and every text is a batch of its own, so most of the answers come after that.
     """
-    count, waited = 40, list[int]()
+    count, waited = 80, list[int]()
     with serving(tmp_path, "--linger-seconds", "0", "--batch-tokens", "1", models=["minilm-sst2"]) as running:
 
         def stop_when_all_are_in() -> None:
