@@ -7,7 +7,7 @@ before the body; so whoever sends half of one would keep a connection, and with 
 from __future__ import annotations
 
 import asyncio
-import resource
+import contextlib
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -72,7 +72,7 @@ class _HeadTimer(asyncio.Protocol):
     def _look(self) -> None:
         """Close the connection if its time is over, or if too many others are open; else look again."""
         left = self._since + self.seconds - self.loop.time()
-        crowded = len(self.connections) > resource.getrlimit(resource.RLIMIT_NOFILE)[0] / 2
+        crowded = len(self.connections) > _most_files() / 2
         if left > 0 and not crowded:
             self._timer = self.loop.call_later(left, self._look)
         elif self.transport.is_closing():
@@ -81,6 +81,15 @@ class _HeadTimer(asyncio.Protocol):
             if self._begun:  # who has said nothing expects no answer
                 self.transport.write(_refusal())
             self.transport.close()
+
+
+def _most_files() -> float:
+    """Return how many files may be open; without a limit where the system has none of this kind, as Windows."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return float("inf")
 
 
 def _refusal() -> bytes:

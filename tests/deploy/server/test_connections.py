@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_a_connection_is_kept_between_requests() -> None:
 
 def test_where_many_are_open_a_head_has_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_CROWDED_SECONDS", 0.1)
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda what: (8, 8))
+    monkeypatch.setattr(connections, "_most_files", lambda: 8)
 
     async def run() -> None:
         async with served(1000) as connect:
@@ -132,3 +133,9 @@ def test_where_many_are_open_a_head_has_less_time(monkeypatch: pytest.MonkeyPatc
                 client[1].close()
 
     asyncio.run(run())
+
+
+def test_a_system_without_limits_of_files_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connections._most_files() > 16
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: the import fails
+    assert connections._most_files() == float("inf")
