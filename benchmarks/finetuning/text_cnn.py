@@ -1,8 +1,8 @@
 """Convolutions over GloVe's word vectors on sets of questions, reviews and news, beside MiniLM and counted words.
 
 Splits are those of ``benchmarks/plans.py``; the epoch is chosen as there. The settings are the defaults of
-:class:`~d2lbert.torch.compression.CnnClassifier`, Kim's of 2014 but for the vectors (he had 300 numbers a word from
-100 billion words) and the optimizer; nothing was tuned. Each run is kept as it ends.
+:class:`~d2lbert.torch.compression.CnnClassifier`, Kim's of 2014 but for the vectors (he had 300 numbers a word,
+from 100 billion words) and the optimizer; nothing was tuned. Each run is kept as it ends.
 
     python -m benchmarks.finetuning.text_cnn    # needs D2LBERT_DATA for the real sets; ten minutes
 """

@@ -1,6 +1,5 @@
 """Smaller models: embeddings as a product, distillation, and pruning: zeros, heads and neurons removed, which count."""
 
-from d2lbert.torch.compression.convolution import CnnClassifier
 from d2lbert.torch.compression.distillation import (
     DISTILBERT_WEIGHTS,
     Projections,
@@ -12,9 +11,9 @@ from d2lbert.torch.compression.distillation import (
 )
 from d2lbert.torch.compression.factorising import best_factors, factorise_embeddings
 from d2lbert.torch.compression.importance import gated, head_importance, neuron_importance, normalize_per_layer
-from d2lbert.torch.compression.lstm import BiLstmClassifier, word_tokenizer
 from d2lbert.torch.compression.magnitude import keep_zeros, prunable_weights, prune_smallest, sparsity
 from d2lbert.torch.compression.structured import most_important, prune_encoder
+from d2lbert.torch.compression.word_classifiers import BiLstmClassifier, CnnClassifier, word_tokenizer
 
 __all__ = [
     "DISTILBERT_WEIGHTS",
