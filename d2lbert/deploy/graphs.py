@@ -8,9 +8,10 @@ Shape legend: B rows of a batch, L length of a row, W texts of the fullest row, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -169,3 +170,45 @@ def texts_of(logits: Tensor, rows: Rows[Tensor]) -> Tensor:
     row, column = rows.starts.T  # (N,) each
     _, slot = group_by_row(row, column, len(rows.token_ids))
     return logits[row, slot]
+
+
+def random_inputs(graph: Graph, rows: int, length: int, seed: int, full: bool = False) -> tuple[Tensor, ...]:
+    """Return arguments of a graph, by chance: each row holds a text and padding or, packed, two texts.
+
+    Args:
+        full: whether the text of the first row fills it, so that every position is read.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    config, shape = graph.model.config, (rows, length)
+    first = torch.randint(1, length + 1, (rows, 1), generator=generator)  # tokens of the first text
+    if full:
+        first[0] = length
+    place = torch.arange(length).expand(shape)
+    segments = getattr(config, "type_vocab_size", 0) or 1  # a DistilBERT has none, and reads none
+    made = {
+        "input_ids": torch.randint(0, config.vocab_size, shape, generator=generator),
+        "attention_mask": (place < first).long(),
+        "token_type_ids": torch.randint(0, segments, shape, generator=generator),
+        "position_ids": torch.where(place < first, place, place - first),
+        "sequence_ids": torch.where(place < first, 1, 2),
+        COLUMNS: torch.cat([torch.zeros_like(first), first.clamp(max=length - 1)], dim=1),
+    }
+    return tuple(made[name].contiguous() for name in graph.inputs)
+
+
+def logits_beside(
+    graph: Graph, inputs: Sequence[Tensor], run: Callable[..., np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logits of a graph and what an engine makes of the same inputs, without those of padding.
+
+    Args:
+        inputs: arguments of the graph.
+        run: the engine, with the same arguments.
+    """
+    with torch.no_grad():
+        right = graph(*inputs).numpy()
+    found = run(*inputs)
+    if "attention_mask" in graph.inputs and not graph.model.uses_pooler:  # nobody reads the logits of padding
+        keep = inputs[graph.inputs.index("attention_mask")].numpy() > 0
+        right, found = right[keep], found[keep]
+    return right, found

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from d2lbert.deploy.exported import ExportedModel
 from d2lbert.deploy.formats import LIBRARY_FACTS, LIBRARY_FILE
-from d2lbert.deploy.graphs import COLUMNS, Graph
+from d2lbert.deploy.graphs import COLUMNS, Graph, logits_beside, random_inputs
 from d2lbert.errors import UserError, require
 from d2lbert.storage.files import read_json, sha256_of
 from d2lbert.weights.folder import write_json
@@ -160,36 +160,16 @@ def check_library(graph: Graph, folder: Path) -> None:
         UserError: a logit differs by more than one in ten thousand.
     """
     model = CompiledModel.from_folder(folder)
+
+    def run(*inputs: Tensor) -> np.ndarray:
+        return model.compute({name: tensor.numpy() for name, tensor in zip(graph.inputs, inputs, strict=True)})
+
     for rows, length in _SHAPES:
-        inputs = _random_inputs(graph, rows, min(length, graph.positions))
-        with torch.no_grad():
-            right = graph(*inputs.values()).numpy()
-        found = model.compute({name: tensor.numpy() for name, tensor in inputs.items()})
-        if "attention_mask" in inputs and not graph.model.uses_pooler:  # nobody reads the logits of padding
-            keep = inputs["attention_mask"].numpy() > 0
-            right, found = right[keep], found[keep]
+        inputs = random_inputs(graph, rows, min(length, graph.positions), seed=length, full=True)
+        right, found = logits_beside(graph, inputs, run)
         if not np.allclose(found, right, rtol=_TOLERANCE, atol=_TOLERANCE):
             apart = float(np.abs(found - right).max())
             raise UserError(f"TVM's logits are not the model's (apart by {apart:.2g}): use --format onnx")
-
-
-def _random_inputs(graph: Graph, rows: int, length: int) -> dict[str, Tensor]:
-    """Return a batch whose rows hold a text and padding or, packed, two texts; the first row is full."""
-    generator = torch.Generator().manual_seed(length)
-    config, shape = graph.model.config, (rows, length)
-    first = torch.randint(1, length + 1, (rows, 1), generator=generator)  # tokens of the first text
-    first[0] = length  # each position is read
-    place = torch.arange(length).expand(shape)
-    segments = int(getattr(config, "type_vocab_size", 1))
-    made = {
-        "input_ids": torch.randint(0, config.vocab_size, shape, generator=generator),
-        "attention_mask": (place < first).long(),
-        "token_type_ids": torch.randint(0, segments, shape, generator=generator),
-        "position_ids": torch.where(place < first, place, place - first),
-        "sequence_ids": torch.where(place < first, 1, 2),
-        COLUMNS: torch.cat([torch.zeros_like(first), first.clamp(max=length - 1)], dim=1),
-    }
-    return {name: made[name].contiguous() for name in graph.inputs}
 
 
 class CompiledModel(ExportedModel):
@@ -242,7 +222,7 @@ class CompiledModel(ExportedModel):
         config, length = self.config, inputs["input_ids"].shape[1]
         tables = {
             "input_ids": config.vocab_size,
-            "token_type_ids": getattr(config, "type_vocab_size", None),
+            "token_type_ids": getattr(config, "type_vocab_size", 0) or None,  # a DistilBERT has no such table
             "position_ids": config.max_position_embeddings,
             COLUMNS: length,
         }

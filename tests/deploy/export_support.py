@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from random_parameters import randomize
-from torch import Tensor, nn
+from torch import nn
 
 from d2lbert.config import AlbertConfig, BertConfig, DistilBertConfig, PrunedBertConfig
 from d2lbert.config.adapters import AdapterConfig
-from d2lbert.deploy.graphs import COLUMNS, Graph
+from d2lbert.deploy.graphs import Graph, logits_beside, random_inputs
 from d2lbert.torch import heads
 from d2lbert.torch.adapters import adapted_layers, add_adapters, save_adapters
 from d2lbert.torch.bert import BertModel
@@ -59,35 +59,13 @@ def make_adapters(base: Path, folder: Path, head: type, *labels: str, seed: int 
     save_adapters(model, folder, str(base))
 
 
-def random_inputs(graph: Graph, seed: int) -> tuple[Tensor, ...]:
-    """A batch of any size and length whose rows hold two texts (packed), or one and padding."""
-    generator = torch.Generator().manual_seed(seed)
-    rows, length = (int(torch.randint(1, most, (), generator=generator)) for most in (7, LONGEST + 1))
-    shape = rows, length
-    first = torch.randint(1, length + 1, (rows, 1), generator=generator)  # tokens of the first text
-    place = torch.arange(length).expand(shape)
-    made = {
-        "input_ids": torch.randint(0, V, shape, generator=generator),
-        "attention_mask": (place < first).long(),
-        "token_type_ids": torch.randint(0, 2, shape, generator=generator),
-        "position_ids": torch.where(place < first, place, place - first),
-        "sequence_ids": torch.where(place < first, 1, 2),
-        COLUMNS: torch.cat([torch.zeros_like(first), first.clamp(max=length - 1)], dim=1),
-    }
-    return tuple(made[name] for name in graph.inputs)
-
-
 def compared_shapes(graph: Graph, run: Callable[..., np.ndarray], count: int) -> set[tuple[int, ...]]:
     """Compare what an engine computes with the graph, over so many random batches; return the shapes of these."""
     shapes = set()
     for seed in range(count):
-        inputs = random_inputs(graph, seed)
-        shapes.add(tuple(inputs[0].shape))
-        with torch.no_grad():
-            right = graph(*inputs).numpy()
-        found = run(*inputs)
-        if "attention_mask" in graph.inputs and not graph.model.uses_pooler:  # nobody reads the logits of padding
-            keep = inputs[1].numpy() > 0
-            right, found = right[keep], found[keep]
+        generator = torch.Generator().manual_seed(seed)
+        rows, length = (int(torch.randint(1, most, (), generator=generator)) for most in (7, LONGEST + 1))
+        shapes.add((rows, length))
+        right, found = logits_beside(graph, random_inputs(graph, rows, length, seed), run)
         np.testing.assert_allclose(found, right, atol=2e-5, rtol=2e-5)
     return shapes

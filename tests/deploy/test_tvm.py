@@ -98,7 +98,13 @@ def test_what_loads_models_for_the_commands_runs_no_library(folder: Path, tmp_pa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "head", "packed"),
-    [("bert", "texts", False), ("bert", "tokens", False), ("albert", "answers", False), ("pruned", "texts", True)],
+    [
+        ("bert", "texts", False),
+        ("bert", "tokens", False),
+        ("albert", "answers", False),
+        ("distilbert", "tokens", True),
+        ("pruned", "texts", True),
+    ],
 )
 def test_it_equals_the_model_over_random_shapes(encoder: str, head: str, packed: bool, tmp_path: Path) -> None:
     pytest.importorskip("tvm", reason="TVM is not installed: pip install apache-tvm")

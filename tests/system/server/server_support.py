@@ -75,7 +75,6 @@ def wait_until_ready(running: Running) -> None:
             if httpx.get(f"{running.address}/ping", timeout=10).status_code == 200:
                 return
         time.sleep(0.1)
-    raise AssertionError("the server never became ready")
     raise AssertionError("the server is not ready after two minutes")
 
 
