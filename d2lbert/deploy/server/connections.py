@@ -15,6 +15,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from d2lbert.deploy.server.core import RefusalError
 
 _CROWDED_SECONDS = 5.0  # that a head may take when half of all files that may be open are connections
+# That a connection stays open after a refusal. If it were closed while the client still sends, the system would
+# answer with a reset, which can take the refusal away before the client has read it (RFC 9112, section 9.6).
+_LAST_SECONDS = 1.0
 
 
 def impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
@@ -40,12 +43,15 @@ class _HeadTimer(asyncio.Protocol):
     _timer: asyncio.TimerHandle | None = None
     _since = 0.0
     _begun = False  # whether a part of a head has come
+    _refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._start()
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
@@ -78,9 +84,18 @@ class _HeadTimer(asyncio.Protocol):
         elif self.transport.is_closing():
             self.transport.abort()  # the client does not read the last answer either
         else:
-            if self._begun:  # who has said nothing expects no answer
-                self.transport.write(_refusal())
-            self.transport.close()
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Close the connection, at once or, where the client is told why, when it has had time to read it."""
+        if self._begun:  # who has said nothing expects no answer
+            self._refused = True
+            self.transport.write(_refusal())
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+                self._timer = self.loop.call_later(_LAST_SECONDS, self.transport.abort)
+                return
+        self.transport.close()
 
 
 def _most_files() -> float:

@@ -83,18 +83,63 @@ def test_half_a_head_is_told_and_nothing_is_told_nothing() -> None:
     asyncio.run(run())
 
 
+async def drop(client: Client, until: Callable[[], bool]) -> None:
+    """Begin a head and send one line of it after the other."""
+    client[1].write(HEAD[:-2])
+    while not until():
+        client[1].write(b"x: y\r\n")
+        await asyncio.sleep(0.02)
+
+
 def test_drops_of_a_head_give_no_more_time() -> None:
     async def run() -> None:
         async with served(0.5) as connect:
-            reader, writer = await connect()
-            writer.write(HEAD[:-2])
-            got = asyncio.create_task(end((reader, writer)))
-            while not got.done():
-                writer.write(b"x: y\r\n")
-                await asyncio.sleep(0.02)
+            client = await connect()
+            got = asyncio.create_task(end(client))
+            await drop(client, got.done)
             assert is_refusal(await got)
 
     asyncio.run(run())
+
+
+def test_who_reads_only_after_more_lines_is_told_too() -> None:
+    """A connection that is closed while the client sends is reset, and what it had not read is lost."""
+
+    async def run() -> None:
+        async with served(0.1) as connect:
+            client = await connect()
+            client[1].transport.pause_reading()
+            loop = asyncio.get_running_loop()
+            later = loop.time() + 0.5
+            await drop(client, lambda: loop.time() > later)
+            client[1].transport.resume_reading()
+            assert is_refusal(await end(client))
+
+    asyncio.run(run())
+
+
+def test_a_refused_client_that_stays_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_LAST_SECONDS", 0.2)
+    asked = []
+
+    async def recording(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope)
+
+    monkeypatch.setattr(sys.modules[__name__], "app", recording)
+
+    async def run() -> None:
+        async with served(0.1) as connect:
+            client = await connect()
+            client[1].write(HEAD[:9])
+            assert is_refusal(await client[0].read())
+            client[1].write(HEAD[9:])  # too late
+            async with asyncio.timeout(30):
+                await drop(client, client[1].is_closing)
+            with pytest.raises(ConnectionError):
+                await client[1].drain()
+
+    asyncio.run(run())
+    assert not asked
 
 
 def test_a_connection_is_kept_between_requests() -> None:
