@@ -27,19 +27,19 @@ from d2lbert.zoo import locate
 from tools.headless import chromium, served
 
 CONTAINER = ["-m", "d2lbert.deploy.sagemaker", "serve"]
-TASK = "sentiment"  # its name in the browser
+TASK = "asked"  # its name in the browser
 _MODULES = ROOT / "d2lbert" / "deploy" / "browser" / "js"
 _RUNTIME = ROOT / "site" / "extra" / "onnxruntime"
-# The first of the texts is answered once before, to warm up.
+# The first of the contents is answered once before, to warm up.
 _RUN = """
-const [task, texts, done] = arguments;
+const [task, contents, done] = arguments;
 (async () => {
   const { Model, loadRuntime } = await import("./model.js");
   const model = await Model.open("models/", await loadRuntime("onnxruntime/"));
   const found = [];
-  for (const text of [texts[0], ...texts]) {
+  for (const { text, pair } of [contents[0], ...contents]) {
     const began = performance.now();
-    const answer = await model.classify(task, text);
+    const answer = await (pair === undefined ? model.classify(task, text) : model.answer(task, pair, text));
     found.push([answer, (performance.now() - began) / 1000]);
   }
   return JSON.stringify(found.slice(1));
@@ -118,16 +118,22 @@ def answers_to_lines(contents: list[dict[str, str]]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def container(model: Path, root: Path) -> Iterator[None]:
-    """Run the program ``serve`` of SageMaker's container in this context, with a model under a root folder."""
+def container(model: Path, root: Path, batch: bool = False) -> Iterator[None]:
+    """Run the program ``serve`` of SageMaker's container in this context, with a model under a root folder.
+
+    Args:
+        batch: with the settings of a batch transform job, instead of those of an endpoint.
+    """
     shutil.copytree(model, root / "model")
     variables = {"SAGEMAKER_BASE_DIR": str(root), "SAGEMAKER_BIND_TO_PORT": str(PORT)}
-    with serving(CONTAINER, variables):
+    with serving(CONTAINER, variables | ({"SAGEMAKER_BATCH": "true"} if batch else {})):
         yield
 
 
 def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
-    """Let Chromium classify, one text after the other, in 8 bits, on one core; also return the bytes that it downloads.
+    """Let Chromium answer, one content after the other, in 8 bits, on one core; also return the bytes it downloads.
+
+    A content with a pair is a question about a text, without one it is a text to classify.
 
     Raises:
         SystemExit: the page failed.
@@ -138,13 +144,12 @@ def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
         shutil.copytree(_MODULES, site, dirs_exist_ok=True)
         shutil.copytree(_RUNTIME, site / "onnxruntime")
         export_for_browser({TASK: str(model)}, site / "models", "onnx-web-int8")
-        (site / "index.html").write_text("<!doctype html><title>a classifier</title>")
+        (site / "index.html").write_text("<!doctype html><title>a model</title>")
         files = [path for path in site.rglob("*") if path.is_file() and path.name not in ("index.html", "LICENSE")]
         downloaded = sum(path.stat().st_size for path in files)
         with served(site) as address, chromium(seconds=1200) as window:
             window.get(f"{address}/index.html")
-            texts = [content["text"] for content in (*asked.long, *asked.contents)]
-            told = window.execute_async_script(_RUN, TASK, texts)
+            told = window.execute_async_script(_RUN, TASK, [*asked.long, *asked.contents])
     if told.startswith("failed"):
         raise SystemExit(f"the browser {told}")
     found, long = json.loads(told), len(asked.long)

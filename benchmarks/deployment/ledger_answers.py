@@ -4,13 +4,16 @@ The model is ``minilm-squad``, its questions are those of XQuAD (English). The c
 ledger (:mod:`benchmarks.deployment.ledger`): parameters, bytes on disk, the median and the 95th percentile of the time
 for one window (the longest ones, of at most 256 tokens), questions a second, the largest difference of a logit to the
 first row, dollars for a million questions; and F1, with the standard error of its difference to the first row. All
-engines take turns in one process: batches of windows for the speed, all questions for F1. The server runs after them
-in a process of its own: one client sends questions with the longest texts that fit into 256 tokens with them, 64 at
-once send all in turn; the answers that are scored are from requests of 32 questions after that. What is chosen (counts
-of pieces, importance, calibration) is chosen from training questions. The student was timed as it is before it learns,
-which takes as long; its F1 is from ``compression/reader``. With ``--steps`` the other rows stay as they were.
+engines take turns in one process: batches of windows for the speed, all questions for F1. What is seen from outside
+runs after them, in processes of its own, each once. To the server and SageMaker's container one client sends questions
+with the longest texts that fit into 256 tokens with them, 64 at once send all in turn; the answers that are scored are
+from requests of 32 questions after that. A batch transform job sends all questions in one request, to a container that
+has the settings of such a job. A browser computes on one core, on the reader's machine, so it has no price. What is
+chosen (counts of pieces, importance, calibration) is chosen from training questions. The student was timed as it is
+before it learns, which takes as long; its F1 is from ``compression/reader``. With ``--steps`` the other rows stay as
+they were.
 
-    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA; nine minutes on two idle cores
+    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA and Chromium; MINUTES on two idle cores
     python -m benchmarks.deployment.ledger_answers --steps served
     python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2 --seconds 1
 """
@@ -32,13 +35,16 @@ from benchmarks.command_line import command_line
 from benchmarks.compression.reader import student_of
 from benchmarks.compression.sharing import size_of
 from benchmarks.deployment.ledger import (
+    BROWSER,
     CLIENTS,
+    CONTAINER,
     PRICE,
     RANK,
     SAME,
     SERVED,
     STUDENT,
     TOKENS,
+    TRANSFORM,
     WORDS,
     dollars,
     milliseconds,
@@ -46,7 +52,7 @@ from benchmarks.deployment.ledger import (
 )
 from benchmarks.deployment.serving import OURS, serving
 from benchmarks.engine_turns import TOLERANCE, instructions, rested
-from benchmarks.from_outside import Asked, by_clients, reading
+from benchmarks.from_outside import Asked, Seen, by_clients, by_transform, container, in_browser, reading
 from benchmarks.int8_sides import BATCH, CALIBRATION, batches_of, graph_file, int8_file, to_calibrate
 from benchmarks.pruned import HALF_OF_HEADS, WEIGHED_ON, in_each_layer
 from benchmarks.questions import LONGEST, f1_of_each, read_parts
@@ -183,10 +189,15 @@ STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
     ),
     "ONNX, 32 bits": ("export", lambda shop: shop.exported(lambda graph: graph)),
 }
-
-
-NAMES = [*STEPS, SERVED]
-STEP_WORDS = {**WORDS, TAUGHT: "taught by the whole model"}
+# Name -> the chapter that shows it to who asks from outside; in the order of the book.
+OUTSIDE = {SERVED: "serving", CONTAINER: "sagemaker", TRANSFORM: "sagemaker", BROWSER: "browser"}
+NAMES = [*STEPS, *OUTSIDE]
+STEP_WORDS = {
+    **WORDS,
+    TAUGHT: "taught by the whole model",
+    TRANSFORM: "all questions in one request of JSON lines",
+    BROWSER: "ONNX Runtime Web, 8 bits, one core, one question at a time",
+}
 
 
 def f1_of(shop: Workshop, inputs: list[Input], outputs: list[np.ndarray]) -> tuple[np.ndarray, list[str]]:
@@ -271,24 +282,45 @@ def engine_rows(
     return rows, first
 
 
-def served_row(shop: Workshop, first: tuple[np.ndarray, list[str]], turns: int, seconds: float) -> dict[str, Any]:
-    """Return what clients see of the server; ``first`` are F1 and answers of the first row."""
+def asked_of(shop: Workshop, turns: int) -> Asked:
+    """Return the questions as they are asked from outside; of those with the longest texts that fit so many."""
     contents = [{"text": question.context, "pair": question.question} for question in shop.test]
     fitting = [content for content in contents if len(shop.tokenizer.encode(*content.values())) <= TOKENS]
-    long = sorted(fitting, key=lambda content: -len(content["text"]))[:turns]
-    with serving([*OURS, str(reading(MODEL, TOKENS, shop.folder / "served"))]):
-        seen = by_clients(Asked(contents, long), CLIENTS, seconds)
-    return {
-        "chapter": "serving",
-        "words": WORDS[SERVED],
+    return Asked(contents, sorted(fitting, key=lambda content: -len(content["text"]))[:turns])
+
+
+def seen_from_outside(shop: Workshop, name: str, asked: Asked, seconds: float) -> tuple[Seen, dict[str, Any]]:
+    """Ask from outside; return what was seen, and what its row has of its own."""
+    model = reading(MODEL, TOKENS, shop.folder / name)
+    if name == BROWSER:
+        seen, downloaded = in_browser(model, asked)
+        return seen, {"bytes": downloaded, "dollars_per_million": None}
+    if name == TRANSFORM:
+        with container(model, shop.folder / "job", batch=True):
+            return by_transform(asked, seconds), {}
+    with serving([*OURS, str(model)]) if name == SERVED else container(model, shop.folder / "endpoint"):
+        return by_clients(asked, CLIENTS, seconds), {}
+
+
+def outside_row(
+    shop: Workshop, name: str, first: tuple[np.ndarray, list[str]], turns: int, seconds: float
+) -> dict[str, Any]:
+    """Return the row of what is seen from outside; ``first`` are F1 and answers of the first row."""
+    seen, own = seen_from_outside(shop, name, asked_of(shop, turns), seconds)
+    row = {
+        "chapter": OUTSIDE[name],
+        "words": STEP_WORDS[name],
         **size_of(shop.model),
-        "milliseconds": milliseconds(seen.waited),
+        "milliseconds": milliseconds(seen.waited) if seen.waited else None,
         "questions_per_second": seen.per_second,
         "times_the_first": None,
         "largest_difference_of_logits": None,
         "dollars_per_million": dollars(seen.per_second),
         **compared(scored(shop, [answer["answer"] for answer in seen.answers]), first),
+        **own,
     }
+    print(name, row, flush=True)
+    return row
 
 
 def main() -> None:
@@ -307,8 +339,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), options.size)
         measured, first = engine_rows(shop, options.steps, options.turns, options.batches)
-        if SERVED in options.steps:
-            measured[SERVED] = served_row(shop, first, options.turns, options.seconds)
+        for name in OUTSIDE:
+            if name in options.steps:
+                measured[name] = outside_row(shop, name, first, options.turns, options.seconds)
     stamp = record.stamp() | record.beside()
     rows |= {name: {**own, "measured": stamp} for name, own in measured.items() if name in options.steps}
     record.write(

@@ -15,6 +15,7 @@ import pytest
 from benchmarks import from_outside
 from benchmarks.from_outside import Asked
 from d2lbert.deploy.exported import load_trained
+from d2lbert.deploy.sagemaker.serve import server_settings
 from d2lbert.tasks.base import longest_input
 
 CONTENTS = [{"text": "good"}, {"text": "bad"}, {"text": "good again"}]
@@ -85,8 +86,8 @@ class _Window:
     def get(self, address: str) -> None:
         assert address.endswith("/index.html")
 
-    def execute_async_script(self, script: str, task: str, texts: list[str]) -> str:
-        answers = [({"label": text}, 1.0 if "long" in text else 0.25) for text in texts]
+    def execute_async_script(self, script: str, task: str, contents: list[dict[str, str]]) -> str:
+        answers = [({"label": one["text"]}, 1.0 if "long" in one["text"] else 0.25) for one in contents]
         return self.told or json.dumps(answers)
 
 
@@ -125,3 +126,6 @@ def test_the_container_serves_what_lies_under_its_root(tmp_path: Path, monkeypat
     ((command, variables),) = started
     assert command == ["-m", "d2lbert.deploy.sagemaker", "serve"]
     assert variables["SAGEMAKER_BASE_DIR"] == str(tmp_path / "root")
+    assert not server_settings(variables).texts_per_request > 10_000
+    with from_outside.container(tmp_path / "model", tmp_path / "job", batch=True):
+        assert server_settings(started[1][1]).texts_per_request > 10_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,14 +24,14 @@ TEXT = "AMLC 2019 is held in Seattle. It is a conference of one company, and abo
 QUESTIONS = [Question("Where is AMLC held?", TEXT), Question("How many people come to the conference?", TEXT)]
 
 
-def test_the_engines_are_those_of_the_classifier_in_their_order() -> None:
+def test_the_steps_are_those_of_the_classifier_in_their_order() -> None:
     """Each has students of its own, which stand between the same steps."""
 
     def told(steps: dict[str, str]) -> dict[str, str]:
         return {"student" if name.startswith(ledger.STUDENT) else name: chapter for name, chapter in steps.items()}
 
-    own = told({name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()})
-    theirs = told({name: step.chapter for name, step in ledger.STEPS.items() if step.make})
+    own = told({name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()} | ledger_answers.OUTSIDE)
+    theirs = told({name: step.chapter for name, step in ledger.STEPS.items()})
     assert own == theirs
     assert list(own) == list(theirs)
 
@@ -52,30 +54,59 @@ def test_a_student_has_the_score_of_the_way_that_the_held_out_articles_choose(mo
     assert row["taught"] == {"command": "c", "date": "d", "trained_at": ["f"]}
 
 
-def test_the_server_gets_questions_with_their_texts_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server is not started: what it would be asked is answered here."""
+def asking(monkeypatch: pytest.MonkeyPatch, questions: list[Question]) -> tuple[SimpleNamespace, list[Any]]:
+    """Return a shop, and where calls are written down: nothing is started, what would be asked is answered here."""
+    shop = SimpleNamespace(test=questions, folder=Path("nowhere"))
+    shop.model, shop.tokenizer = get_model("minilm", "squad")
+    seen, calls = Seen([{"answer": "Seattle"}] * len(questions), [0.25, 0.5], 8.0), list[Any]()
+
+    def noted(name: str, result: Any) -> Callable[..., Any]:
+        return lambda *given, **named: calls.append((name, *given, *named.values())) or result
+
+    monkeypatch.setattr(ledger_answers, "by_clients", noted("clients", seen))
+    monkeypatch.setattr(ledger_answers, "by_transform", noted("transform", dataclasses.replace(seen, waited=[])))
+    monkeypatch.setattr(ledger_answers, "in_browser", noted("browser", (seen, 27)))
+    monkeypatch.setattr(ledger_answers, "serving", noted("server", contextlib.nullcontext()))
+    monkeypatch.setattr(ledger_answers, "container", noted("container", contextlib.nullcontext()))
+    monkeypatch.setattr(ledger_answers, "reading", lambda *_: "folder")
+    return shop, calls
+
+
+def test_from_outside_come_questions_with_their_texts_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     long = Question("Where?", "It is in Seattle, as it was in the years before. " * 9)
     too_long = Question("Where?", "It is in Seattle. " * 99)
-    shop = SimpleNamespace(test=[*QUESTIONS, long, too_long], folder=Path("nowhere"))
-    shop.model, shop.tokenizer = get_model("minilm", "squad")
-    asked = []
-
-    def by_clients(what: Any, clients: int, seconds: float) -> Seen:
-        asked.append(what)
-        return Seen([{"answer": "Seattle"}] * 4, [0.25, 0.5], 8.0)
-
-    monkeypatch.setattr(ledger_answers, "by_clients", by_clients)
-    monkeypatch.setattr(ledger_answers, "reading", lambda *_: "folder")
-    monkeypatch.setattr(ledger_answers, "serving", lambda _: contextlib.nullcontext())
+    shop, calls = asking(monkeypatch, [*QUESTIONS, long, too_long])
     monkeypatch.setattr(ledger_answers, "scored", lambda _, answers: (np.array([1.0, 0.0, 1.0, 1.0]), answers))
     first = (np.array([1.0, 1.0, 1.0, 1.0]), ["Seattle", "a thousand", "Seattle", "Seattle"])
-    found = ledger_answers.served_row(shop, first, 2, 1.0)
+    found = ledger_answers.outside_row(shop, "served", first, 2, 1.0)
+    asked = calls[1][1]
     of_texts = named_task("question_answering").of_texts
-    read = [of_texts([content["text"]], [content["pair"]], ())[0] for content in asked[0].contents]
+    read = [of_texts([content["text"]], [content["pair"]], ())[0] for content in asked.contents]
     assert read == shop.test
-    assert [content["text"] for content in asked[0].long] == [long.context, TEXT]
+    assert [content["text"] for content in asked.long] == [long.context, TEXT]
     assert (found["f1"], found["changed"], found["questions_per_second"]) == (0.75, 1, 8.0)
     assert found["milliseconds"] == {"p50": 250.0, "p95": 500.0}
+
+
+def test_each_row_from_outside_asks_what_its_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, calls = asking(monkeypatch, QUESTIONS)
+    first, asked = (np.array([1.0, 0.0]), ["Seattle", "a thousand"]), {}
+    rows = {}
+    for name in ledger_answers.OUTSIDE:
+        rows[name] = ledger_answers.outside_row(shop, name, first, 2, 1.0)
+        asked[name] = [call[0] for call in calls]
+        job = ("container", "folder", Path("nowhere/job"), True)
+        assert (job in calls) == (name == "batch transform")
+        calls.clear()
+    assert list(asked.values()) == [
+        ["server", "clients"],
+        ["container", "clients"],
+        ["container", "transform"],
+        ["browser"],
+    ]
+    assert rows["batch transform"]["milliseconds"] is None
+    assert (rows["in the browser"]["bytes"], rows["in the browser"]["dollars_per_million"]) == (27, None)
+    assert rows["in SageMaker's container"]["dollars_per_million"] == pytest.approx(ledger.dollars(8.0))
 
 
 def test_transformers_gives_the_logits_of_ours() -> None:
