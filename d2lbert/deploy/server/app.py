@@ -24,6 +24,7 @@ from d2lbert.deploy.server.page import PAGE
 from d2lbert.deploy.server.protocol import add_protocol
 from d2lbert.deploy.server.sagemaker import add_sagemaker
 from d2lbert.deploy.server.schema import text_of_type, with_models
+from d2lbert.deploy.server.threads import in_passing
 
 log = logging.getLogger("d2lbert.server")
 
@@ -38,7 +39,7 @@ def make_app(server: Server, multi_model: bool = False) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await asyncio.get_running_loop().run_in_executor(None, server.warm_up)
+        await asyncio.get_running_loop().run_in_executor(None, in_passing, server.warm_up)
         yield
         await asyncio.get_running_loop().run_in_executor(None, server.batcher.close, server.drain())
 

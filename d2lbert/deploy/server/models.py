@@ -14,6 +14,7 @@ import numpy as np
 
 from d2lbert.data.batching import Batch
 from d2lbert.deploy.exported import ExportedModel, load_trained
+from d2lbert.deploy.server.threads import in_passing
 from d2lbert.errors import UserError, unknown_name
 from d2lbert.models import get_model, tokenizer_of
 from d2lbert.tasks.base import Input, Task, longest_input
@@ -181,7 +182,7 @@ class Models:
         # Adapters that share their encoder with no others are merged into it: a sixth more texts a second.
         self._merged = {base for base, number in uses.items() if number == 1}
         for name, source in sources.items():
-            self._models[name] = self._load(name, source)
+            self._models[name] = in_passing(self._load, name, source)
 
     @property
     def names(self) -> list[str]:
@@ -210,7 +211,7 @@ class Models:
             UserError: there is no such model, or it cannot be loaded; the old one stays.
         """
         with self._changing:
-            self._models[name] = self._load(name, self.find(name).source)
+            self._models[name] = in_passing(self._load, name, self.find(name).source)
 
     def add(self, name: str, source: str) -> None:
         """Load one more model.
@@ -221,7 +222,7 @@ class Models:
         with self._changing:
             if name in self._models:
                 raise UserError(f"the model {name} is loaded already: remove it first")
-            self._models[name] = self._load(name, source)
+            self._models[name] = in_passing(self._load, name, source)
 
     def remove(self, name: str) -> None:
         """Let a model go, and its encoder with the last model of it. What has been prepared for it is still computed.
