@@ -1,10 +1,11 @@
-"""The server under clients that send one text at a time: batches of what has arrived, beside one by one, and LitServe.
+"""The server under clients that send one text at a time: batches of what has arrived, one by one, and other servers.
 
-All sides serve the same classifier, ``minilm-sst2``, with the same code for the model; each runs ``d2lbert serve`` or
-LitServe in a process of its own, started anew for its turn, so that nothing of the others runs beside it. Clients send
-sentences of SST-2's dev set and wait for the answer before the next one. They share the machine with the server.
+All sides serve the same classifier, ``minilm-sst2``, with the same code for the model; each runs ``d2lbert serve``, a
+plain FastAPI server or LitServe in a process of its own, started anew for its turn, so that nothing of the others runs
+beside it. Clients send sentences of SST-2's dev set and wait for the answer before the next one. They share the machine
+with the server.
 
-    python -m benchmarks.deployment.serving    # needs litserve and D2LBERT_DATA; a quarter of an hour
+    python -m benchmarks.deployment.serving    # needs litserve and D2LBERT_DATA; twenty minutes
     python -m benchmarks.deployment.serving --turns 1 --seconds 2 --result deployment/trial
 """
 
@@ -37,9 +38,10 @@ OURS = ["-m", "d2lbert.cli", "serve", "--linger-seconds", "0", "--port", str(POR
 SIDES = {
     "micro-batches": [*OURS, MODEL],
     "one by one": [*OURS, MODEL, "--batch-tokens", "1"],
+    "plain FastAPI": ["-m", "benchmarks.plain_server", "--model", MODEL, "--port", str(PORT)],
     "LitServe": ["-m", "benchmarks.lit_server", "--model", MODEL, "--port", str(PORT)],
 }
-PAIRS = [("micro-batches", "one by one"), ("micro-batches", "LitServe"), ("LitServe", "one by one")]
+PAIRS = [("micro-batches", other) for other in ("one by one", "plain FastAPI", "LitServe")]
 WARM_UP = 2.0  # seconds
 PATIENCE = 120  # seconds until a server is ready
 
