@@ -14,7 +14,7 @@ bytes; it computes on one core, on the reader's machine, so it has no price. Two
 have learned nothing, which takes as long; their accuracy is from ``compression/distillation``. With ``--steps`` the
 other rows stay as they were: each row tells when, where and how it was measured.
 
-    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA and Chromium; seven minutes on two idle cores
+    python -m benchmarks.deployment.ledger    # needs D2LBERT_DATA and Chromium; six minutes on two idle cores
     python -m benchmarks.deployment.ledger --steps pruned
     python -m benchmarks.deployment.ledger --turns 3 --batches 2 --seconds 1 --result deployment/trial
 """

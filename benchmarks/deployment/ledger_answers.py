@@ -13,7 +13,7 @@ chosen (counts of pieces, importance, calibration) is chosen from training quest
 before it learns, which takes as long; its F1 is from ``compression/reader``. With ``--steps`` the other rows stay as
 they were.
 
-    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA and Chromium; MINUTES on two idle cores
+    python -m benchmarks.deployment.ledger_answers    # needs D2LBERT_DATA and Chromium; 11 minutes on two idle cores
     python -m benchmarks.deployment.ledger_answers --steps served
     python -m benchmarks.deployment.ledger_answers --size 20 --turns 2 --batches 2 --seconds 1
 """

@@ -30,12 +30,12 @@ def test_it_answers_as_our_server_does() -> None:
 def test_one_text_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     inside, most = [0], [0]
 
-    def slow(*_: Any) -> list[dict[str, str]]:
+    def slow(*_: Any) -> list[dict[str, int]]:
         inside[0] += 1
         most[0] = max(most[0], inside[0])
         time.sleep(0.02)
         inside[0] -= 1
-        return [{"thread": threading.current_thread().name}]
+        return [{"thread": threading.get_ident()}]
 
     monkeypatch.setattr(plain_server, "predict", slow)
     with TestClient(plain_server.application("minilm-sst2")) as client, ThreadPoolExecutor(8) as pool:
