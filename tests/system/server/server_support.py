@@ -139,9 +139,9 @@ def in_waves(address: str, count: int, waves: int, pause: float) -> list[Reply]:
         sent = time.monotonic()
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(request)
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        answer, _, content = (await reader.read()).partition(b"\r\n\r\n")
         writer.close()
-        return Reply(int(head.split()[1]), json.loads(body), sent, time.monotonic())
+        return Reply(int(answer.split()[1]), json.loads(content), sent, time.monotonic())
 
     async def run() -> list[Reply]:
         tasks = []
