@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.clients import send
-from benchmarks.deployment.serving import PORT, WARM_UP, serving
+from benchmarks.deployment.serving import OURS, PORT, WARM_UP, serving
 from benchmarks.int8_sides import batches_of
 from benchmarks.record import ROOT
 from d2lbert.deploy.browser.export import export_for_browser
@@ -26,7 +26,10 @@ from d2lbert.weights.folder import CONFIG_FILE
 from d2lbert.zoo import locate
 from tools.headless import chromium, served
 
-CONTAINER = ["-m", "d2lbert.deploy.sagemaker", "serve"]
+SERVED, CONTAINER, TRANSFORM, BROWSER = "served", "in SageMaker's container", "batch transform", "in the browser"
+# The ways to ask, in the order of the book -> the slug of the chapter that shows it.
+WAYS = {SERVED: "serving", CONTAINER: "sagemaker", TRANSFORM: "sagemaker", BROWSER: "browser"}
+CLIENTS = 64  # of the server and of the container
 TASK = "asked"  # its name in the browser
 _MODULES = ROOT / "d2lbert" / "deploy" / "browser" / "js"
 _RUNTIME = ROOT / "site" / "extra" / "onnxruntime"
@@ -68,11 +71,37 @@ class Seen:
         answers: to the contents, in their order.
         waited: seconds until the answer to each long one; empty where none was sent.
         per_second: answers.
+        downloaded: bytes of the page, where a browser answered.
     """
 
     answers: list[dict[str, Any]]
     waited: list[float]
     per_second: float
+    downloaded: int | None = None
+
+
+def seen_from_outside(way: str, name: str, tokens: int, asked: Asked, seconds: float) -> Seen:
+    """Ask a model in one of the :data:`WAYS`.
+
+    Args:
+        name: of the model.
+        tokens: that it reads.
+        asked: of the model.
+        seconds: for each measurement; a browser answers everything once.
+
+    Raises:
+        SystemExit: some requests were refused, or the page failed.
+        UserError: Chromium or its driver is not installed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        model = reading(name, tokens, Path(folder) / "read")
+        if way == BROWSER:
+            return in_browser(model, asked)
+        if way == TRANSFORM:
+            with container(model, Path(folder) / "root", batch=True):
+                return by_transform(asked, seconds)
+        with serving([*OURS, str(model)]) if way == SERVED else container(model, Path(folder) / "root"):
+            return by_clients(asked, CLIENTS, seconds)
 
 
 def reading(model: str, tokens: int, folder: Path) -> Path:
@@ -126,12 +155,13 @@ def container(model: Path, root: Path, batch: bool = False) -> Iterator[None]:
     """
     shutil.copytree(model, root / "model")
     variables = {"SAGEMAKER_BASE_DIR": str(root), "SAGEMAKER_BIND_TO_PORT": str(PORT)}
-    with serving(CONTAINER, variables | ({"SAGEMAKER_BATCH": "true"} if batch else {})):
+    variables |= {"SAGEMAKER_BATCH": "true"} if batch else {}
+    with serving(["-m", "d2lbert.deploy.sagemaker", "serve"], variables):
         yield
 
 
-def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
-    """Let Chromium answer, one content after the other, in 8 bits, on one core; also return the bytes it downloads.
+def in_browser(model: Path, asked: Asked) -> Seen:
+    """Let Chromium answer, one content after the other, in 8 bits, on one core.
 
     A content with a pair is a question about a text, without one it is a text to classify.
 
@@ -154,4 +184,4 @@ def in_browser(model: Path, asked: Asked) -> tuple[Seen, int]:
         raise SystemExit(f"the browser {told}")
     found, long = json.loads(told), len(asked.long)
     answers, seconds = [answer for answer, _ in found], [second for _, second in found]
-    return Seen(answers[long:], seconds[:long], len(asked.contents) / sum(seconds[long:])), downloaded
+    return Seen(answers[long:], seconds[:long], len(asked.contents) / sum(seconds[long:]), downloaded)

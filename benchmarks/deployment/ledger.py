@@ -9,8 +9,8 @@ Engines take turns with the first row in one process, and their ratio to it is k
 server, SageMaker's container, the browser) runs in processes of its own, after them, each once; it answers with
 probabilities, so no logits are compared. To the server and the container texts of nearly as many tokens are sent by one
 client, the sentences by 64 at once; the labels are from requests of 32 sentences after that. A batch transform job
-sends all sentences in one request, here to the container that has the settings of an endpoint. A browser downloads its
-bytes; it computes on one core, on the reader's machine, so it has no price. Two students are timed with weights that
+sends all sentences in one request, to a container that has the settings of such a job. A browser downloads its bytes;
+it computes on one core, on the reader's machine, so it has no price. Two students are timed with weights that
 have learned nothing, which takes as long; their accuracy is from ``compression/distillation``. With ``--steps`` the
 other rows stay as they were: each row tells when, where and how it was measured.
 
@@ -36,9 +36,19 @@ from benchmarks import int8_sides
 from benchmarks.command_line import command_line
 from benchmarks.compression.distillation import STUDENTS
 from benchmarks.compression.sharing import factorised, how_often, size_of
-from benchmarks.deployment.serving import MODEL, OURS, percentile, serving
+from benchmarks.deployment.serving import MODEL, percentile
 from benchmarks.engine_turns import TOLERANCE, Layout, instructions, texts_of_length, turns_of
-from benchmarks.from_outside import Asked, Seen, by_clients, by_transform, container, in_browser, reading
+from benchmarks.from_outside import (
+    BROWSER,
+    CLIENTS,
+    CONTAINER,
+    SERVED,
+    TRANSFORM,
+    WAYS,
+    Asked,
+    Seen,
+    seen_from_outside,
+)
 from benchmarks.labels import compared, labels_of
 from benchmarks.pruned import smaller_models
 from benchmarks.record import Record
@@ -49,11 +59,9 @@ from d2lbert.data.batching import pack, pad
 from d2lbert.text import WordPiece
 
 REFERENCE = "transformers, padded"
-SERVED, CONTAINER, TRANSFORM, BROWSER = "served", "in SageMaker's container", "batch transform", "in the browser"
 STUDENT = "student: "
 RANK = 128
 TOKENS = 256  # of the text whose latency is taken
-CLIENTS = 64
 PRICE = 0.269  # dollars an hour, as the chapter on SageMaker cites it
 
 
@@ -87,39 +95,36 @@ def student_row(name: str) -> dict[str, Any]:
     return {**none, "words": words, "accuracy": best["accuracy"]["mean"], "taught": best["run"]}
 
 
-def served_rows(shop: Workshop, limits: Limits) -> dict[str, Any]:
-    """Return the row of the server."""
-    with serving([*OURS, str(reading(MODEL, TOKENS, shop.folder / "served"))]):
-        return {SERVED: outside_row(shop, by_clients(limits.asked(shop), CLIENTS, limits.seconds))}
+def outside_row(model: torch.nn.Module, seen: Seen, things: str) -> dict[str, Any]:
+    """Return what a row has of a model that was asked from outside, without how good its answers are.
 
-
-def sagemaker_rows(shop: Workshop, limits: Limits) -> dict[str, Any]:
-    """Return the rows of SageMaker's container: as an endpoint has it, and as a batch transform job does."""
-    model, asked = reading(MODEL, TOKENS, shop.folder / "packed"), limits.asked(shop)
-    with container(model, shop.folder / "container"):
-        seen = {CONTAINER: by_clients(asked, CLIENTS, limits.seconds), TRANSFORM: by_transform(asked, limits.seconds)}
-    return {name: outside_row(shop, own) for name, own in seen.items()}
-
-
-def browser_rows(shop: Workshop, limits: Limits) -> dict[str, Any]:
-    """Return the row of the browser."""
-    seen, downloaded = in_browser(reading(MODEL, TOKENS, shop.folder / "for browsers"), limits.asked(shop))
-    return {BROWSER: {**outside_row(shop, seen), "bytes": downloaded, "dollars_per_million": None}}
-
-
-def outside_row(shop: Workshop, seen: Seen) -> dict[str, Any]:
-    """Return the row of what was seen from outside."""
-    found = np.array([shop.model.labels.index(answer["label"]) for answer in seen.answers])
-    exact = labels_of(int8_sides.in_pytorch(shop.model), shop.whole.encodings("dev")[: len(found)])
+    Args:
+        model: that was asked.
+        seen: from outside.
+        things: what one asks, as "sentences".
+    """
+    size, price = size_of(model), dollars(seen.per_second)
     return {
-        **size_of(shop.model),
+        **(size if seen.downloaded is None else {**size, "bytes": seen.downloaded}),
         "milliseconds": milliseconds(seen.waited) if seen.waited else None,
-        "sentences_per_second": seen.per_second,
+        f"{things}_per_second": seen.per_second,
         "times_the_first": None,
         "largest_difference_of_logits": None,
-        "dollars_per_million": dollars(seen.per_second),
-        **compared(found, exact, shop.truth[: len(found)]),
+        "dollars_per_million": price if seen.downloaded is None else None,
     }
+
+
+def outside_rows(shop: Workshop, names: list[str], limits: Limits) -> dict[str, Any]:
+    """Ask from outside; return the rows of those ways that were asked for."""
+    rows = {}
+    for name in names:
+        if name in WAYS:
+            seen = seen_from_outside(name, MODEL, TOKENS, limits.asked(shop), limits.seconds)
+            found = np.array([shop.model.labels.index(answer["label"]) for answer in seen.answers])
+            exact = labels_of(int8_sides.in_pytorch(shop.model), shop.whole.encodings("dev")[: len(found)])
+            answers = compared(found, exact, shop.truth[: len(found)])
+            rows[name] = outside_row(shop.model, seen, "sentences") | answers
+    return rows
 
 
 @dataclass(frozen=True)
@@ -129,13 +134,11 @@ class Step:
     Fields:
         chapter: the slug of the chapter that tells how it is made; empty for what the reader starts from.
         make: makes an engine; none for what is seen from outside.
-        watch: returns the rows of what is seen from outside, this one among them.
         known: returns what is known of it from elsewhere.
     """
 
     chapter: str
     make: Callable[[Workshop], Made] | None = None
-    watch: Callable[[Workshop, Limits], dict[str, Any]] | None = None
     known: Callable[[], Mapping[str, Any]] = dict
 
 
@@ -155,10 +158,7 @@ STEPS = {
         lambda shop: shop.exported(lambda graph: int8_sides.int8_file(graph, "calibrated", batches=shop.calibration())),
     ),
     "ONNX, 32 bits": Step("export", lambda shop: shop.exported(lambda graph: graph)),
-    SERVED: Step("serving", watch=served_rows),
-    CONTAINER: Step("sagemaker", watch=sagemaker_rows),
-    TRANSFORM: Step("sagemaker", watch=sagemaker_rows),
-    BROWSER: Step("browser", watch=browser_rows),
+    **{way: Step(chapter) for way, chapter in WAYS.items()},
 }
 SAME = ("packed rows", "ONNX, 32 bits")  # change no weight: their logits must be those of the first row
 # What the rows of these steps hold in words.
@@ -282,9 +282,7 @@ def measure(size: int | None, limits: Limits, names: list[str]) -> dict[str, Any
     """Return the rows of the steps, each with what it is."""
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), size)
-        rows = engine_rows(shop, names, limits)
-        for watch in dict.fromkeys(step.watch for name in names if (step := STEPS[name]).watch):
-            rows |= watch(shop, limits)
+        rows = engine_rows(shop, names, limits) | outside_rows(shop, names, limits)
     return {
         name: {"chapter": STEPS[name].chapter, "words": WORDS[name], **rows[name], **STEPS[name].known()}
         for name in names

@@ -35,24 +35,19 @@ from benchmarks.command_line import command_line
 from benchmarks.compression.reader import student_of
 from benchmarks.compression.sharing import size_of
 from benchmarks.deployment.ledger import (
-    BROWSER,
-    CLIENTS,
-    CONTAINER,
     PRICE,
     RANK,
     SAME,
-    SERVED,
     STUDENT,
     TOKENS,
-    TRANSFORM,
     WORDS,
     dollars,
     milliseconds,
+    outside_row,
     stored_rows,
 )
-from benchmarks.deployment.serving import OURS, serving
 from benchmarks.engine_turns import TOLERANCE, instructions, rested
-from benchmarks.from_outside import Asked, Seen, by_clients, by_transform, container, in_browser, reading
+from benchmarks.from_outside import BROWSER, TRANSFORM, WAYS, Asked, seen_from_outside
 from benchmarks.int8_sides import BATCH, CALIBRATION, batches_of, graph_file, int8_file, to_calibrate
 from benchmarks.pruned import HALF_OF_HEADS, WEIGHED_ON, in_each_layer
 from benchmarks.questions import LONGEST, f1_of_each, read_parts
@@ -189,9 +184,7 @@ STEPS: dict[str, tuple[str, Callable[[Workshop], Made]]] = {
     ),
     "ONNX, 32 bits": ("export", lambda shop: shop.exported(lambda graph: graph)),
 }
-# Name -> the chapter that shows it to who asks from outside; in the order of the book.
-OUTSIDE = {SERVED: "serving", CONTAINER: "sagemaker", TRANSFORM: "sagemaker", BROWSER: "browser"}
-NAMES = [*STEPS, *OUTSIDE]
+NAMES = [*STEPS, *WAYS]
 STEP_WORDS = {
     **WORDS,
     TAUGHT: "taught by the whole model",
@@ -289,35 +282,16 @@ def asked_of(shop: Workshop, turns: int) -> Asked:
     return Asked(contents, sorted(fitting, key=lambda content: -len(content["text"]))[:turns])
 
 
-def seen_from_outside(shop: Workshop, name: str, asked: Asked, seconds: float) -> tuple[Seen, dict[str, Any]]:
-    """Ask from outside; return what was seen, and what its row has of its own."""
-    model = reading(MODEL, TOKENS, shop.folder / name)
-    if name == BROWSER:
-        seen, downloaded = in_browser(model, asked)
-        return seen, {"bytes": downloaded, "dollars_per_million": None}
-    if name == TRANSFORM:
-        with container(model, shop.folder / "job", batch=True):
-            return by_transform(asked, seconds), {}
-    with serving([*OURS, str(model)]) if name == SERVED else container(model, shop.folder / "endpoint"):
-        return by_clients(asked, CLIENTS, seconds), {}
-
-
-def outside_row(
+def answered_row(
     shop: Workshop, name: str, first: tuple[np.ndarray, list[str]], turns: int, seconds: float
 ) -> dict[str, Any]:
     """Return the row of what is seen from outside; ``first`` are F1 and answers of the first row."""
-    seen, own = seen_from_outside(shop, name, asked_of(shop, turns), seconds)
+    seen = seen_from_outside(name, MODEL, TOKENS, asked_of(shop, turns), seconds)
     row = {
-        "chapter": OUTSIDE[name],
+        "chapter": WAYS[name],
         "words": STEP_WORDS[name],
-        **size_of(shop.model),
-        "milliseconds": milliseconds(seen.waited) if seen.waited else None,
-        "questions_per_second": seen.per_second,
-        "times_the_first": None,
-        "largest_difference_of_logits": None,
-        "dollars_per_million": dollars(seen.per_second),
+        **outside_row(shop.model, seen, "questions"),
         **compared(scored(shop, [answer["answer"] for answer in seen.answers]), first),
-        **own,
     }
     print(name, row, flush=True)
     return row
@@ -339,9 +313,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), options.size)
         measured, first = engine_rows(shop, options.steps, options.turns, options.batches)
-        for name in OUTSIDE:
+        for name in WAYS:
             if name in options.steps:
-                measured[name] = outside_row(shop, name, first, options.turns, options.seconds)
+                measured[name] = answered_row(shop, name, first, options.turns, options.seconds)
     stamp = record.stamp() | record.beside()
     rows |= {name: {**own, "measured": stamp} for name, own in measured.items() if name in options.steps}
     record.write(

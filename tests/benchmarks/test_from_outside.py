@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from benchmarks import from_outside
-from benchmarks.from_outside import Asked
+from benchmarks.from_outside import WAYS, Asked
 from d2lbert.deploy.exported import load_trained
 from d2lbert.deploy.sagemaker.serve import server_settings
 from d2lbert.tasks.base import longest_input
@@ -101,11 +101,11 @@ def test_a_browser_tells_its_answers_and_its_times(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(from_outside, "export_for_browser", export)
     monkeypatch.setattr(from_outside, "chromium", lambda **_: contextlib.nullcontext(window))
     asked = Asked(CONTENTS, [{"text": "long one"}, {"text": "long two"}])
-    found, downloaded = from_outside.in_browser(tmp_path, asked)
+    found = from_outside.in_browser(tmp_path, asked)
     assert found.answers == [{"label": "good"}, {"label": "bad"}, {"label": "good again"}]
     assert (found.waited, found.per_second) == ([1.0, 1.0], 4.0)
     modules = [*from_outside._MODULES.glob("*.js"), *from_outside._RUNTIME.glob("ort*")]
-    assert downloaded == 1000 + sum(path.stat().st_size for path in modules)
+    assert found.downloaded == 1000 + sum(path.stat().st_size for path in modules)
     window.told = "failed: UserError: no"
     with pytest.raises(SystemExit, match=r"^the browser failed: UserError: no$"):
         from_outside.in_browser(tmp_path, asked)
@@ -129,3 +129,33 @@ def test_the_container_serves_what_lies_under_its_root(tmp_path: Path, monkeypat
     assert not server_settings(variables).texts_per_request > 10_000
     with from_outside.container(tmp_path / "model", tmp_path / "job", batch=True):
         assert server_settings(started[1][1]).texts_per_request > 10_000
+
+
+def test_each_way_asks_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs while it is asked, with the model that reads so many tokens."""
+    running: list[tuple[Any, ...]] = []
+
+    @contextlib.contextmanager
+    def program(*given: Any, **settings: Any) -> Iterator[None]:
+        model = Path(given[0][-1] if isinstance(given[0], list) else given[0])
+        assert json.loads((model / "config.json").read_text())["trained_length"] == 200
+        running.append((len(given), settings))
+        yield
+        running.pop()
+
+    def told(*of: Any) -> Any:
+        return (*running, *of[1:])
+
+    monkeypatch.setattr(from_outside, "serving", program)
+    monkeypatch.setattr(from_outside, "container", program)
+    for name in ("by_clients", "by_transform"):
+        monkeypatch.setattr(from_outside, name, told)
+    monkeypatch.setattr(from_outside, "in_browser", lambda model, asked: [*running, model.name])
+    found = {way: from_outside.seen_from_outside(way, "minilm-sst2", 200, Asked([], []), 3.0) for way in WAYS}
+    assert found == {
+        "served": ((1, {}), from_outside.CLIENTS, 3.0),
+        "in SageMaker's container": ((2, {}), from_outside.CLIENTS, 3.0),
+        "batch transform": ((2, {"batch": True}), 3.0),
+        "in the browser": ["read"],
+    }
+    assert not running

@@ -11,8 +11,10 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+import torch
 
 from benchmarks.deployment import ledger
+from benchmarks.from_outside import WAYS, Seen
 from benchmarks.timing import Lap, compare
 from d2lbert.text import WordPiece
 from d2lbert.zoo import locate
@@ -31,9 +33,7 @@ def test_every_step_has_words_and_a_chapter_that_exists() -> None:
     assert list(ledger.WORDS) == list(ledger.STEPS)
     chapters = {path.stem for path in ROOT.glob("chapters/*/*.ipynb")}
     assert {step.chapter for step in ledger.STEPS.values()} <= chapters | {""}
-    assert all(bool(step.make) != bool(step.watch) for step in ledger.STEPS.values())
-    outside = [ledger.SERVED, ledger.CONTAINER, ledger.TRANSFORM, ledger.BROWSER]
-    assert [name for name, step in ledger.STEPS.items() if step.watch] == outside
+    assert [name for name, step in ledger.STEPS.items() if not step.make] == list(WAYS)
 
 
 def test_a_row_has_its_ratio_its_difference_and_its_labels() -> None:
@@ -113,16 +113,35 @@ def test_each_side_gets_the_texts_of_its_own_tokens(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_seen_from_outside_becomes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = SimpleNamespace(truth=np.array([0, 1, 1]), whole=SimpleNamespace(encodings=lambda part: [0, 1, 2]))
-    shop.model = SimpleNamespace(labels=("negative", "positive"))
     monkeypatch.setattr(ledger, "size_of", lambda model: {"parameters": 7, "bytes": 30})
-    monkeypatch.setattr(ledger, "labels_of", lambda engine, encodings: np.array([0, 1][: len(encodings)]))
-    answers = [{"label": "negative"}, {"label": "negative"}]
-    found = ledger.outside_row(shop, ledger.Seen(answers, [0.25, 0.5], 1000.0))
-    assert (found["accuracy"], found["changed"], found["right before"], found["parameters"]) == (0.5, 1, 1, 7)
+    found = ledger.outside_row(torch.nn.Identity(), Seen([], [0.25, 0.5], 1000.0), "sentences")
+    assert (found["parameters"], found["bytes"], found["sentences_per_second"]) == (7, 30, 1000.0)
     assert found["milliseconds"] == {"p50": 250.0, "p95": 500.0}
     assert found["dollars_per_million"] == pytest.approx(ledger.dollars(1000.0))
-    assert ledger.outside_row(shop, ledger.Seen(answers, [], 1000.0))["milliseconds"] is None
+    downloaded = ledger.outside_row(torch.nn.Identity(), Seen([], [], 1000.0, 27), "sentences")
+    assert (downloaded["bytes"], downloaded["dollars_per_million"], downloaded["milliseconds"]) == (27, None, None)
+
+
+def test_the_ways_that_are_asked_for_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each as its name says, with two sentences here; labels are compared with PyTorch's and with the right ones."""
+    shop = SimpleNamespace(truth=np.array([0, 1, 1]), whole=SimpleNamespace(encodings=lambda part: [0, 1, 2]))
+    shop.model = SimpleNamespace(labels=("negative", "positive"))
+    limits = SimpleNamespace(asked=lambda given: [given], seconds=3.0)
+    calls = []
+
+    def ask(*given: Any) -> Seen:
+        calls.append(given)
+        return Seen([{"label": "negative"}, {"label": "negative"}], [], 1000.0)
+
+    monkeypatch.setattr(ledger, "seen_from_outside", ask)
+    monkeypatch.setattr(ledger, "size_of", lambda model: {"parameters": 7})
+    monkeypatch.setattr(ledger, "labels_of", lambda engine, encodings: np.array([0, 1][: len(encodings)]))
+    found = ledger.outside_rows(shop, ["pruned", "served", "in the browser"], limits)
+    asked = (ledger.MODEL, ledger.TOKENS, [shop], 3.0)
+    assert calls == [("served", *asked), ("in the browser", *asked)]
+    assert list(found) == ["served", "in the browser"]
+    for row in found.values():
+        assert (row["accuracy"], row["changed"], row["right before"], row["parameters"]) == (0.5, 1, 1, 7)
 
 
 def test_texts_are_as_long_as_whole_words_allow() -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.deployment import ledger, ledger_answers
-from benchmarks.from_outside import Seen
+from benchmarks.from_outside import WAYS, Seen
 from d2lbert import get_model
 from d2lbert.data.examples import Question
 from d2lbert.tasks.question_answering import QuestionAnswering
@@ -30,7 +26,7 @@ def test_the_steps_are_those_of_the_classifier_in_their_order() -> None:
     def told(steps: dict[str, str]) -> dict[str, str]:
         return {"student" if name.startswith(ledger.STUDENT) else name: chapter for name, chapter in steps.items()}
 
-    own = told({name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()} | ledger_answers.OUTSIDE)
+    own = told({name: chapter for name, (chapter, _) in ledger_answers.STEPS.items()} | WAYS)
     theirs = told({name: step.chapter for name, step in ledger.STEPS.items()})
     assert own == theirs
     assert list(own) == list(theirs)
@@ -54,59 +50,29 @@ def test_a_student_has_the_score_of_the_way_that_the_held_out_articles_choose(mo
     assert row["taught"] == {"command": "c", "date": "d", "trained_at": ["f"]}
 
 
-def asking(monkeypatch: pytest.MonkeyPatch, questions: list[Question]) -> tuple[SimpleNamespace, list[Any]]:
-    """Return a shop, and where calls are written down: nothing is started, what would be asked is answered here."""
-    shop = SimpleNamespace(test=questions, folder=Path("nowhere"))
-    shop.model, shop.tokenizer = get_model("minilm", "squad")
-    seen, calls = Seen([{"answer": "Seattle"}] * len(questions), [0.25, 0.5], 8.0), list[Any]()
-
-    def noted(name: str, result: Any) -> Callable[..., Any]:
-        return lambda *given, **named: calls.append((name, *given, *named.values())) or result
-
-    monkeypatch.setattr(ledger_answers, "by_clients", noted("clients", seen))
-    monkeypatch.setattr(ledger_answers, "by_transform", noted("transform", dataclasses.replace(seen, waited=[])))
-    monkeypatch.setattr(ledger_answers, "in_browser", noted("browser", (seen, 27)))
-    monkeypatch.setattr(ledger_answers, "serving", noted("server", contextlib.nullcontext()))
-    monkeypatch.setattr(ledger_answers, "container", noted("container", contextlib.nullcontext()))
-    monkeypatch.setattr(ledger_answers, "reading", lambda *_: "folder")
-    return shop, calls
-
-
 def test_from_outside_come_questions_with_their_texts_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     long = Question("Where?", "It is in Seattle, as it was in the years before. " * 9)
     too_long = Question("Where?", "It is in Seattle. " * 99)
-    shop, calls = asking(monkeypatch, [*QUESTIONS, long, too_long])
+    shop = SimpleNamespace(test=[*QUESTIONS, long, too_long])
+    shop.model, shop.tokenizer = get_model("minilm", "squad")
+    calls = []
+
+    def ask(*given: Any) -> Seen:
+        calls.append(given)
+        return Seen([{"answer": "Seattle"}] * 4, [0.25, 0.5], 8.0)
+
+    monkeypatch.setattr(ledger_answers, "seen_from_outside", ask)
     monkeypatch.setattr(ledger_answers, "scored", lambda _, answers: (np.array([1.0, 0.0, 1.0, 1.0]), answers))
     first = (np.array([1.0, 1.0, 1.0, 1.0]), ["Seattle", "a thousand", "Seattle", "Seattle"])
-    found = ledger_answers.outside_row(shop, "served", first, 2, 1.0)
-    asked = calls[1][1]
+    found = ledger_answers.answered_row(shop, "served", first, 2, 3.0)
+    ((way, name, tokens, asked, seconds),) = calls
+    assert (way, name, tokens, seconds) == ("served", ledger_answers.MODEL, ledger.TOKENS, 3.0)
     of_texts = named_task("question_answering").of_texts
     read = [of_texts([content["text"]], [content["pair"]], ())[0] for content in asked.contents]
     assert read == shop.test
     assert [content["text"] for content in asked.long] == [long.context, TEXT]
     assert (found["f1"], found["changed"], found["questions_per_second"]) == (0.75, 1, 8.0)
-    assert found["milliseconds"] == {"p50": 250.0, "p95": 500.0}
-
-
-def test_each_row_from_outside_asks_what_its_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop, calls = asking(monkeypatch, QUESTIONS)
-    first, asked = (np.array([1.0, 0.0]), ["Seattle", "a thousand"]), {}
-    rows = {}
-    for name in ledger_answers.OUTSIDE:
-        rows[name] = ledger_answers.outside_row(shop, name, first, 2, 1.0)
-        asked[name] = [call[0] for call in calls]
-        job = ("container", "folder", Path("nowhere/job"), True)
-        assert (job in calls) == (name == "batch transform")
-        calls.clear()
-    assert list(asked.values()) == [
-        ["server", "clients"],
-        ["container", "clients"],
-        ["container", "transform"],
-        ["browser"],
-    ]
-    assert rows["batch transform"]["milliseconds"] is None
-    assert (rows["in the browser"]["bytes"], rows["in the browser"]["dollars_per_million"]) == (27, None)
-    assert rows["in SageMaker's container"]["dollars_per_million"] == pytest.approx(ledger.dollars(8.0))
+    assert (found["chapter"], found["milliseconds"]) == ("serving", {"p50": 250.0, "p95": 500.0})
 
 
 def test_transformers_gives_the_logits_of_ours() -> None:
