@@ -32,7 +32,8 @@ def fill_mask(model: str, texts: Sequence[str]) -> list[dict[str, Any]]:
     folder = locate(model)
     if _HEAD not in (read_header(folder) if (folder / CONFIG_FILE).is_file() else {}):
         raise UserError(
-            f"{model} has no head that names hidden words: use one that was pretrained with it: d2lbert-tiny"
+            f"{model} has no head that names hidden words: use one that was pretrained with it: d2lbert-tiny, or "
+            "bert-base-uncased, which is downloaded"
         )
     trained = BertForPretraining.from_pretrained(folder).to(best_device())
     tokenizer = tokenizer_of(folder, trained.config)

@@ -1,12 +1,13 @@
 """The Apache MXNet edition: the file names and public names of :mod:`d2lbert.torch`, where it has the topic.
 
-MXNet is optional and its development has ended (Apache Attic, 2023). This module readies NumPy for it, then imports it.
+MXNet is optional and its development has ended (Apache Attic, 2023). This module readies NumPy for it, then imports it,
+and lets it use every processor.
 """
 
 import importlib
 
 from d2lbert.errors import UserError
-from d2lbert.mxnet import numpy_compat
+from d2lbert.mxnet import numpy_compat, openmp
 
 
 class MxnetMissing(UserError, ImportError):
@@ -15,7 +16,8 @@ class MxnetMissing(UserError, ImportError):
 
 numpy_compat.install()
 try:
-    importlib.import_module("mxnet")
+    with openmp.all_processors():
+        importlib.import_module("mxnet")
 except ImportError as error:
     raise MxnetMissing(
         f"the MXNet edition needs mxnet 1.9.1 ({error}): run pip install --no-deps mxnet==1.9.1, "

@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save
 
 from d2lbert.storage import download
 from d2lbert.text import SPECIAL_TOKENS
+from d2lbert.zoo import folders as zoo_folders
 from d2lbert.zoo import table as zoo_table
 from d2lbert.zoo.files import fetch_model
 from d2lbert.zoo.table import ModelEntry
@@ -163,7 +164,8 @@ def fetch_at_once(entry: ModelEntry, barrier: Any, complaints: Any) -> None:
 @contextmanager
 def small_zoo(patch: pytest.MonkeyPatch, cache: Path, table: Iterable[ModelEntry]) -> Iterator[Hub]:
     """Serve a hub on this machine, with an empty cache and a table of small networks."""
-    patch.setattr(zoo_table, "entries", lambda: tuple(table))
+    for module in (zoo_table, zoo_folders):
+        patch.setattr(module, "entries", lambda: tuple(table))
     patch.setenv("D2LBERT_CACHE", str(cache))
     patch.delenv("D2LBERT_OFFLINE", raising=False)
     patch.setattr(download, "PAUSE", 0)

@@ -19,6 +19,7 @@ from hub_support import Hub, publish, reference_model, shrink, small_zoo, state_
 from safetensors.numpy import load_file
 
 from d2lbert import UserError, get_model
+from d2lbert.commands.fill_mask import fill_mask
 from d2lbert.text import SPECIAL_TOKENS
 from d2lbert.torch.bert import BertModel
 from d2lbert.torch.pretraining import BertForPretraining
@@ -87,6 +88,20 @@ def test_every_model_of_the_hub_equals_transformers(label: str, hub: Hub) -> Non
     ]  # fmt: skip
     whole = torch.full((1, entry.config.max_position_embeddings), 5)
     assert model(whole).sequence.shape == (1, entry.config.max_position_embeddings, 12)
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "bert_12_768_12:book_corpus_wiki_en_uncased"])
+def test_gaps_are_filled_by_the_head_of_the_published_file(name: str, hub: Hub) -> None:
+    """What ``d2lbert predict fill_mask`` asks, with the probabilities of ``transformers``."""
+    entry = ENTRIES["bert_12_768_12:book_corpus_wiki_en_uncased"]
+    reference = reference_model(entry)
+    publish(hub, entry, state_of(reference, gamma=True, prefix=True))
+    with pytest.warns(UserWarning, match="no checksum of vocab"):
+        (row,) = fill_mask(name, ["word [MASK] words"])
+    (gap,) = row["masks"]
+    ids = torch.tensor([[2, 6, 4, 6, 5, 3]])  # [CLS] word [MASK] word ##s [SEP]
+    expected = reference(ids).prediction_logits[0, 2].softmax(-1).topk(5).values.tolist()
+    assert [guess["probability"] for guess in gap] == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_folder_is_one_of_hugging_face(hub: Hub) -> None:
