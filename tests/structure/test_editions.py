@@ -14,8 +14,8 @@ import pytest
 
 Definitions = dict[str, ast.ClassDef | ast.FunctionDef]
 
-# Files of the MXNet edition that make up for what MXNet lacks.
-OWN = ("__init__.py", "blocks.py", "numpy_compat.py")
+# Files of the MXNet edition that make up for what MXNet lacks, or does to others.
+OWN = ("__init__.py", "blocks.py", "numpy_compat.py", "openmp.py")
 
 _CACHE = "keeps keys and values between steps; what grows with every step has no place in MXNet's recorded graph"
 _SEARCH = "takes one step of a search; this model of the MXNet edition scores known targets, and does not search"
