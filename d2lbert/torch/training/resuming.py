@@ -1,7 +1,7 @@
 """Stop a training run and resume it bit for bit: its state in a checkpoint of :mod:`d2lbert.training.resuming`.
 
-The same bits come from the same kind of processor with as many threads: sums in another order are rounded in another way.
-Only tensors and plain values are stored. They are read with ``weights_only``, so no code in a file can run.
+The same bits come from the same kind of processor with as many threads: in another order, sums are rounded in another
+way. Only tensors and plain values are stored. They are read with ``weights_only``, so no code in a file can run.
 """
 
 from __future__ import annotations
