@@ -5,8 +5,11 @@ All engines get the same weights and take turns in one process. Latency is that 
 decks; rows are padded everywhere, as MXNet's graphs want them. Accuracy is that on SST-2's dev set. Logits of float32
 engines must agree. Training texts calibrate MXNet's 8 bits; ONNX Runtime takes its ranges as they come.
 
-    python -m benchmarks.deployment.mxnet    # needs D2LBERT_DATA; four minutes on two idle cores
-    python -m benchmarks.deployment.mxnet --turns 3 --sentences 64 --result deployment/trial
+Each engine computes in one thread. With more, each would have helpers of its own in the process; helpers that outnumber
+the processors sleep between two operations, so the engines would slow each other down.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.deployment.mxnet    # needs D2LBERT_DATA; five minutes on two idle cores
+    OMP_NUM_THREADS=1 python -m benchmarks.deployment.mxnet --turns 3 --sentences 64 --result deployment/trial
 """
 
 from __future__ import annotations
@@ -141,6 +144,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, help="of the dev set; by default all")
     parser.add_argument("--result", default="deployment/mxnet", help="results/<this>.json")
     options = parser.parse_args()
+    if torch.get_num_threads() != 1:
+        raise SystemExit("each engine gets one thread here: set OMP_NUM_THREADS=1 for this command")
     record_of_run = Record(options.result, ["mxnet", "torch", "onnxruntime", "numpy", "d2lbert"], data_sets=["sst2"])
     metrics = measure(options.turns, options.sentences)
     record_of_run.write(

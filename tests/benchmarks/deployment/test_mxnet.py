@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,13 @@ def test_labels_are_compared_with_those_of_pytorch() -> None:
     assert found["PyTorch"]["changed"] == 0
     assert found["other"]["accuracy"] == 0.5
     assert (found["other"]["changed"], found["other"]["right before"]) == (1, 1)
+
+
+def test_engines_that_would_slow_each_other_down_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mxnet.torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(sys, "argv", ["mxnet"])
+    with pytest.raises(SystemExit, match=r"^each engine gets one thread here: set OMP_NUM_THREADS=1 for this command$"):
+        mxnet.main()
 
 
 @pytest.mark.slow
